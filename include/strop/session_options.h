@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "strop/error.h"
+
+namespace strop {
+
+struct SessionOptions {
+  // Number of threads a step may use; 0 means all of the Environment.
+  // The same number, inputs and seed give the same bits.
+  int num_threads = 0;
+
+  // Most bytes a step's plan may hold; 0 means no limit. Where a plan needs
+  // more, the first step with those shapes throws kOutOfMemory before it
+  // writes anything, and names the least that is needed.
+  size_t memory_limit_bytes = 0;
+
+  // What a train step does when its loss is infinite or not a number:
+  // kReport returns it like any other and updates the gradients; kError
+  // throws kNonFinite before any state is written.
+  enum class NonFinite { kReport, kError };
+  NonFinite non_finite = NonFinite::kReport;
+
+  // Train steps update the running statistics of BatchNormalization in the
+  // checkpoint state, as ONNX Runtime does; false freezes them.
+  bool update_batch_norm_statistics = true;
+
+  // Plans kept for different tuples of input shapes, train and eval each.
+  int max_plans = 4;
+
+  // Names of Specialize passes to leave out (runtime "passes" list), for
+  // finding faults.
+  std::vector<std::string> disabled_passes;
+
+  // Collect per-kernel times; Module::WriteProfile writes them.
+  bool enable_profiling = false;
+
+  // Entries as in ONNX Runtime's session configuration. Known:
+  // "session.disable_prepacking", which must be "1" when present.
+  std::map<std::string, std::string> config;
+};
+
+}  // namespace strop

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading and writing ONNX files. onnx_io.cc is the only file that knows the
+// wire format.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "graph/graph.h"
+#include "strop/platform.h"
+
+namespace strop {
+
+struct OnnxReadOptions {
+  // Rewrite older spellings to the newest (opset_forms.h). Off: the graph
+  // holds what the file says.
+  bool normalize = true;
+  // Replace calls of the model's local functions by their bodies.
+  bool inline_functions = true;
+  LogSink log;  // may be empty
+};
+
+// Reads a model. Tensor bytes stay in the mapped file where they are aligned.
+// External data is looked for in the folder of `path` and may not leave it.
+// Throws kNotFound, kInvalidFile (truncated, not ONNX; the text says where)
+// or kInvalidGraph (duplicate names, a cycle, a value from nowhere).
+Model ReadOnnx(const std::filesystem::path& path, FileSystem& files,
+               const OnnxReadOptions& options = {});
+
+// The same from memory. `bytes` are copied where they must outlive the call.
+// External data is an error.
+Model ReadOnnx(std::span<const std::byte> bytes,
+               const OnnxReadOptions& options = {});
+
+struct OnnxWriteOptions {
+  // Tensors of at least this many bytes go to `<file name>.data` beside the
+  // model when the whole would pass 2 GB; 0 forces it for every tensor.
+  size_t external_threshold = 1024;
+  bool force_external = false;
+};
+
+// The encoded model, with older spellings restored for its opsets. Throws
+// kInvalidArgument if it passes 2 GB.
+std::string EncodeOnnx(const Model& model);
+
+// Writes atomically; external data as the options say.
+void WriteOnnx(const Model& model, const std::filesystem::path& path,
+               FileSystem& files, const OnnxWriteOptions& options = {});
+
+}  // namespace strop

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace strop {
+
+// The graph as text, one line a node, for tests of passes and for people:
+//   (x: float32[batch, 784], w: float32[10, 784]) {
+//     y = Gemm(x, w) {transB = 1}
+//   } (y)
+std::string Print(const Graph& graph);
+
+}  // namespace strop
