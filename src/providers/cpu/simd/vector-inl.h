@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small helpers over Highway, compiled once per target.
+#if defined(STROP_SIMD_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef STROP_SIMD_VECTOR_INL_H_
+#undef STROP_SIMD_VECTOR_INL_H_
+#else
+#define STROP_SIMD_VECTOR_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace strop {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::ScalableTag<float>;
+using FloatVec = hn::Vec<FloatTag>;
+
+// The first `n` < Lanes lanes; the others are zero and not touched in memory.
+HWY_INLINE FloatVec LoadTail(FloatTag d, const float* p, size_t n) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+#else
+  HWY_ALIGN float lanes[HWY_LANES(float)] = {};
+  std::memcpy(lanes, p, n * sizeof(float));
+  return hn::Load(d, lanes);
+#endif
+}
+
+HWY_INLINE void StoreTail(FloatVec v, FloatTag d, float* p, size_t n) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+#else
+  HWY_ALIGN float lanes[HWY_LANES(float)];
+  hn::Store(v, d, lanes);
+  std::memcpy(p, lanes, n * sizeof(float));
+#endif
+}
+
+// y[i] = op(d, x[i])
+template <class Op>
+HWY_INLINE void Map(const float* x, float* y, int64_t n, Op op) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(op(d, hn::LoadU(d, x + i)), d, y + i);
+  }
+  if (i < n) {
+    const size_t rest = static_cast<size_t>(n - i);
+    StoreTail(op(d, LoadTail(d, x + i, rest)), d, y + i, rest);
+  }
+}
+
+// y[i] = op(d, a[i], b[i])
+template <class Op>
+HWY_INLINE void Map(const float* a, const float* b, float* y, int64_t n,
+                    Op op) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(op(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+  }
+  if (i < n) {
+    const size_t rest = static_cast<size_t>(n - i);
+    StoreTail(op(d, LoadTail(d, a + i, rest), LoadTail(d, b + i, rest)), d,
+              y + i, rest);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace strop
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target
