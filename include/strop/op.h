@@ -305,6 +305,9 @@ struct OpDef {
 
   // Inputs that `infer` needs by value (axes, shapes, ...).
   SlotSet value_inputs = {};
+  // Inputs of which the op reads type and shape only, never the elements
+  // (Shape, Size): they need not be computed before it or kept for it.
+  SlotSet shape_inputs = {};
   // Outputs that are an input's memory after the op (InPlaceAccumulatorV2).
   Alias aliases[3] = {};
   // Inputs that the op writes into.
