@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -127,13 +128,14 @@ struct Node {
 struct Value {
   std::string name;
   ValueType type;
-  NodeId producer;          // invalid: an input, an initializer or `outer`
+  NodeId producer;  // invalid: an input, an initializer or `outer`
   bool is_input = false;
   bool is_output = false;
-  bool outer = false;       // inside a sub-graph: a name of the graph around
-  bool has_value_info = false;  // listed in the file's value_info
+  bool outer = false;  // inside a sub-graph: a name of the graph around
+  bool has_value_info = false;         // listed in the file's value_info
+  bool is_sparse_initializer = false;  // its data lie in Graph::unknown
   std::optional<TensorData> initializer;
-  std::string unknown;      // encoded fields of its ValueInfoProto
+  std::string unknown;  // encoded fields of its ValueInfoProto
 };
 
 class Graph {
@@ -149,12 +151,14 @@ class Graph {
   // Adds a value; throws kInvalidGraph if the name is taken.
   ValueId AddValue(std::string name, ValueType type = {});
   ValueId AddInput(std::string name, ValueType type);
+  // The value `data.name`; an input of that name gets a default (IR 3).
   ValueId AddInitializer(TensorData data);
   void MarkOutput(ValueId id);  // appends to outputs()
   void SetOutputs(std::vector<ValueId> outputs);
   void SetInputs(std::vector<ValueId> inputs);
   ValueId Find(std::string_view name) const;  // invalid if there is none
-  // `stem`, or `stem` with a number behind it that makes it unique.
+  // `stem`, or `stem` with a number behind it that makes it unique, in
+  // sub-graphs too.
   std::string FreshName(std::string_view stem) const;
 
   Value& value(ValueId id) { return values_[id.index]; }
@@ -189,12 +193,26 @@ class Graph {
   // is read but comes from nowhere.
   void SortNodes();
 
+  // The names of the graph around that nodes and outputs of this sub-graph
+  // read, those of its own sub-graphs included; one entry a use.
+  std::vector<std::string> OuterUses() const;
+
  private:
+  std::vector<ValueId> Reads(const Node& node) const;
+  void KeepNames(const Graph& subgraph);
+  void ReplaceHere(ValueId from, ValueId to);
+  void RenameOuter(const std::string& from, const std::string& to);
+  static void RenameInSubgraphs(Node& node, const std::string& from,
+                                const std::string& to);
+  void CheckHasSource(ValueId id, const Node* reader) const;
+  [[noreturn]] void ThrowCycle(const std::vector<int>& waits_for) const;
+
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<NodeId> order_;
   std::vector<ValueId> inputs_, outputs_, initializers_;
   std::unordered_map<std::string, ValueId> by_name_;
+  std::unordered_set<std::string> inner_names_;  // of sub-graphs
 };
 
 // A local function, kept as it was read; calls are inlined on request.
