@@ -111,7 +111,7 @@ class STROP_EXPORT Shape {
   // "(32, 784)"; "()" for rank 0.
   std::string ToString() const;
 
-  friend bool operator==(const Shape& a, const Shape& b);
+  STROP_EXPORT friend bool operator==(const Shape& a, const Shape& b);
 
  private:
   uint32_t rank_ = 0;
