@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between gemm.cc, which plans, and gemm_kernels.cc, which is compiled once
+// per instruction set.
+#pragma once
+
+#include "providers/cpu/gemm/gemm.h"
+
+namespace strop {
+
+// What suits the registers and caches of an instruction set.
+struct GemmBlocking {
+  int64_t mr;  // most rows of C that a micro kernel holds in registers
+  int64_t nr;  // its columns
+  int64_t kc;
+  int64_t nc;
+  bool has_dots;  // GemmPath::kDots is there
+};
+
+GemmBlocking GetGemmBlocking();
+
+using GemmTileFunction = void (*)(const GemmPlan& plan, int64_t tile,
+                                  const GemmOperands& operands,
+                                  std::byte* scratch);
+GemmTileFunction GetGemmTileFunction(GemmPath path);
+
+// The i-th of `parts` nearly equal parts of [0, n) begins here.
+inline int64_t PartBegin(int64_t n, int64_t parts, int64_t i) {
+  return n / parts * i + (n % parts < i ? n % parts : i);
+}
+
+}  // namespace strop
