@@ -79,6 +79,7 @@ struct TensorData {
   // raw_data. Whoever changes the fields clears it.
   std::string_view encoded;
   std::shared_ptr<const void> encoded_owner;
+  std::string unknown;  // fields not interpreted, for when `encoded` is empty
 
   // Copies the bytes of `tensor`.
   static TensorData Copy(std::string name, const Tensor& tensor);
@@ -226,6 +227,8 @@ struct Model {
   std::string producer_name, producer_version, model_domain;
   int64_t model_version = 0;
   std::vector<std::pair<std::string, int64_t>> opset_imports;  // file order
+  // The same as encoded fields, written back while they still say the same.
+  std::string encoded_opset_imports;
   Graph graph;
   std::vector<ModelFunction> functions;
   std::string unknown;  // encoded ModelProto fields not interpreted
