@@ -125,8 +125,7 @@ class STROP_EXPORT Tensor {
       : type_(type), shape_(shape), data_(data) {}
   template <class T>
   Tensor(const Shape& shape, T* data)
-      : Tensor(DataTypeOf<T>(), shape,
-               const_cast<std::remove_cv_t<T>*>(data)) {
+      : Tensor(DataTypeOf<T>(), shape, const_cast<std::remove_cv_t<T>*>(data)) {
     static_assert(DataTypeOf<T>() != DataType::kUndefined);
   }
 

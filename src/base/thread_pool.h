@@ -33,8 +33,7 @@ class ThreadPool {
   // time runs on the workers; a second caller's loop runs serially. The
   // first exception that a part throws is rethrown here after the join.
   // Allocates nothing after the workers have started.
-  void ParallelFor(int64_t n, int64_t grain, int max_threads,
-                   RangeFunction fn);
+  void ParallelFor(int64_t n, int64_t grain, int max_threads, RangeFunction fn);
 
  private:
   class Impl;

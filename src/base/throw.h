@@ -17,12 +17,12 @@ template <class... Args>
 }
 
 // For invariants of our own: user input must never reach this.
-#define STROP_CHECK(condition)                                         \
-  do {                                                                 \
-    if (!(condition)) [[unlikely]]                                     \
-      ::strop::Throw(::strop::ErrorCode::kInternal,                    \
-                     "internal error: {}:{}: {} does not hold",        \
-                     __FILE__, __LINE__, #condition);                  \
+#define STROP_CHECK(condition)                                            \
+  do {                                                                    \
+    if (!(condition)) [[unlikely]]                                        \
+      ::strop::Throw(::strop::ErrorCode::kInternal,                       \
+                     "internal error: {}:{}: {} does not hold", __FILE__, \
+                     __LINE__, #condition);                               \
   } while (false)
 
 }  // namespace strop
