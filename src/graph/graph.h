@@ -101,6 +101,8 @@ struct Attribute {
   std::string encoded;        // fields not interpreted, or all of it
 };
 
+struct Spelling;  // opset_forms.h
+
 struct Node {
   std::string name;
   std::string op_type;
@@ -111,6 +113,7 @@ struct Node {
   std::vector<Attribute> attributes;
   std::string unknown;  // encoded fields that Strop does not interpret
   bool removed = false;
+  std::shared_ptr<const Spelling> spelling;  // null: as in the file, or new
 
   const Attribute* FindAttribute(std::string_view name) const;
   // Adds the attribute or replaces the one of that name.
@@ -147,6 +150,8 @@ class Graph {
   // gives 0. Sub-graphs hold a copy.
   std::map<std::string, int64_t, std::less<>> opset_imports;
   int64_t opset(std::string_view domain) const;
+  // Nodes are spelt as in the file, not in the newest way (opset_forms.h).
+  bool file_spelling = false;
 
   // --- Values. Names are unique.
   // Adds a value; throws kInvalidGraph if the name is taken.
@@ -181,6 +186,8 @@ class Graph {
   Node& node(NodeId id) { return nodes_[id.index]; }
   const Node& node(NodeId id) const { return nodes_[id.index]; }
   std::span<const NodeId> order() const { return order_; }
+  // Gives order() another order; every node that is there must be in it.
+  void SetOrder(std::vector<NodeId> order) { order_ = std::move(order); }
   // Takes the node out of order(); its outputs lose their producer.
   void RemoveNode(NodeId id);
   // Makes every consumer of `from` (and the output list) use `to`.

@@ -10,6 +10,7 @@
 
 #include "base/throw.h"
 #include "graph/onnx_io_wire.h"
+#include "graph/opset_forms.h"
 
 namespace strop {
 namespace {
@@ -95,6 +96,9 @@ Model Decode(std::span<const std::byte> bytes, ReadContext& context,
   context.opset_imports = MergedOpsets(model);
   const Where graph_place{nullptr, "graph"};
   model.graph = DecodeGraph(*graph, graph_place, context, 0);
+  if (options.inline_functions && !model.functions.empty())
+    InlineFunctions(model, context);
+  if (options.normalize) NormalizeForms(model.graph);
   return model;
 }
 

@@ -339,6 +339,7 @@ class GraphBuilder {
   GraphBuilder(const Where& where, ReadContext& context, int depth)
       : where_(where), context_(context), depth_(depth) {
     graph_.opset_imports = context.opset_imports;
+    graph_.file_spelling = true;
   }
 
   Graph& graph() { return graph_; }

@@ -219,6 +219,9 @@ struct Function {
 Function DecodeFunction(std::string_view message, const Where& where,
                         ReadContext context);
 
+// Replaces the calls of local functions and empties the list of functions.
+void InlineFunctions(Model& model, ReadContext& context);
+
 std::pair<std::string, int64_t> DecodeOpset(std::string_view message,
                                             const Where& where);
 

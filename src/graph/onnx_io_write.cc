@@ -13,6 +13,7 @@
 #include "base/throw.h"
 #include "graph/onnx_io.h"
 #include "graph/onnx_io_wire.h"
+#include "graph/opset_forms.h"
 
 namespace strop {
 namespace {
@@ -328,7 +329,18 @@ uint64_t TensorBytes(const Graph& graph) {
   return bytes;
 }
 
+// Up to IR version 3 every initializer is an input too.
+void ListInitializersAsInputs(Graph& graph) {
+  std::vector<ValueId> inputs(graph.inputs().begin(), graph.inputs().end());
+  for (const ValueId id : graph.initializers())
+    if (!graph.value(id).is_input) inputs.push_back(id);
+  graph.SetInputs(std::move(inputs));
+}
+
 std::string Encode(const Model& model, ExternalFile* external) {
+  Graph graph = model.graph;
+  RestoreForms(graph);
+  if (model.ir_version < 4) ListInitializersAsInputs(graph);
   std::string message = model.unknown;
   pbf_writer to(message);
   if (model.ir_version != 0)
@@ -341,8 +353,8 @@ std::string Encode(const Model& model, ExternalFile* external) {
   message += EncodeOpsets(model);
   const size_t before = message.size();
   {
-    pbf_writer graph(to, model_field::kGraph);
-    Encoder(external).AppendGraph(message, model.graph);
+    pbf_writer nested(to, model_field::kGraph);
+    Encoder(external).AppendGraph(message, graph);
   }
   if (message.size() == before) {
     to.add_message(model_field::kGraph, std::string());
