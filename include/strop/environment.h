@@ -14,9 +14,9 @@ struct EnvironmentOptions {
   // included; 0 means one per core.
   int num_threads = 0;
   // Gets warnings and information; empty: warnings go to standard error.
-  LogSink log;
+  LogSink log = {};
   // Null: the file system of the operating system.
-  std::shared_ptr<FileSystem> files;
+  std::shared_ptr<FileSystem> files = {};
 };
 
 // What sessions run in: threads, files and the log. It outlives every
