@@ -34,7 +34,8 @@ class TensorBlock {
 struct Parameter {
   std::string name;
   bool requires_grad = false;
-  // In the store's block; data() is null while the state is nominal.
+  // In the store's block. While the state is nominal data() is null, and type
+  // and shape are those of a placeholder.
   Tensor value;
   // In the gradient block; type kUndefined until a Module attaches it.
   Tensor gradient;
@@ -54,6 +55,12 @@ struct OptimizerGroup {
   std::vector<TensorBlock> blocks;
 };
 
+// Properties that Strop keeps for itself: where a run goes on from. They are
+// not listed, and are saved together with the optimizer state only.
+inline bool IsHiddenProperty(std::string_view name) {
+  return name.starts_with("strop.");
+}
+
 struct ParameterStore {
   explicit ParameterStore(const Environment& environment)
       : environment(&environment) {}
@@ -65,13 +72,14 @@ struct ParameterStore {
   bool is_nominal = false;
   bool has_external_data = false;
 
-  Parameter* Find(std::string_view name);              // null if unknown
-  Parameter& Get(std::string_view name);               // throws kNotFound
+  Parameter* Find(std::string_view name);  // null if unknown
+  Parameter& Get(std::string_view name);   // throws kNotFound
   // Throws kFailedState with ONNX Runtime's "Please load the model
   // parameters first." while nominal.
   void RequireValues(std::string_view what) const;
 
-  // Allocates values for a nominal state; infos in the order of parameters.
+  // Allocates zeroed values for a nominal state, which is complete then;
+  // infos in the order of parameters, kUndefined for one that gets no value.
   void AllocateValues(const std::vector<TensorInfo>& infos);
   // Gives each trainable parameter a zeroed gradient, unless it has one.
   void AttachGradients();
