@@ -267,8 +267,8 @@ void Graph::RenameOuter(const std::string& from, const std::string& to) {
   if (target && !values_[target.index].outer) {
     // The sub-graph has a value of its own under that name: it gives way.
     Value& own = values_[target.index];
-    by_name_.erase(to);
     own.name = FreshName(to);
+    by_name_.erase(to);
     by_name_.emplace(own.name, target);
     target = ValueId{};
   }

@@ -99,9 +99,9 @@ uint64_t ElementCount(const std::vector<int64_t>& dims, const Where& where) {
       count *= dim;
     }
   }
-  if (empty) return 0;
+  // A Shape may not be as long even where a dimension of 0 makes it empty.
   if (too_many) where.Fail("the dimensions multiply to too many elements");
-  return static_cast<uint64_t>(count);
+  return empty ? 0 : static_cast<uint64_t>(count);
 }
 
 std::shared_ptr<std::byte> Allocate(size_t size, const Where& where) {

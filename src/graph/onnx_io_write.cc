@@ -340,7 +340,8 @@ void ListInitializersAsInputs(Graph& graph) {
 std::string Encode(const Model& model, ExternalFile* external) {
   Graph graph = model.graph;
   RestoreForms(graph);
-  if (model.ir_version < 4) ListInitializersAsInputs(graph);
+  if (model.ir_version > 0 && model.ir_version < 4)
+    ListInitializersAsInputs(graph);
   std::string message = model.unknown;
   pbf_writer to(message);
   if (model.ir_version != 0)

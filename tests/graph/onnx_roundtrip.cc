@@ -17,8 +17,7 @@ int main(int argc, char** argv) {
     if (argument == "--normalize") options.normalize = true;
     if (argument == "--inline") options.inline_functions = true;
   }
-  const std::shared_ptr<strop::FileSystem> files =
-      strop::FileSystem::Default();
+  const std::shared_ptr<strop::FileSystem> files = strop::FileSystem::Default();
   std::string in, out;
   while (std::cin >> in >> out) {
     try {
