@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "ops/elementwise.h"
+
+namespace strop::ops {
+
+extern constexpr OpDef kExp = {
+    .name = "Exp",
+    .infer = SameAsInput,
+    .reference = Unary<Floats, 4>([](auto x) { return std::exp(x); }),
+    .may_overwrite = {0},
+    .cheap = true};
+
+extern constexpr OpDef kLog = {
+    .name = "Log",
+    .infer = SameAsInput,
+    .reference = Unary<Floats, 4>([](auto x) { return std::log(x); }),
+    .may_overwrite = {0},
+    .cheap = true};
+
+extern constexpr OpDef kSqrt = {
+    .name = "Sqrt",
+    .infer = SameAsInput,
+    .reference = Unary<Floats>([](auto x) { return std::sqrt(x); }),
+    .may_overwrite = {0},
+    .keeps_zero = true,
+    .cheap = true};
+
+// y = 1 / x
+extern constexpr OpDef kReciprocal = {
+    .name = "Reciprocal",
+    .infer = SameAsInput,
+    .reference = Unary<Floats>([](auto x) { return 1 / x; }),
+    .may_overwrite = {0},
+    .cheap = true};
+
+// y = 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+extern constexpr OpDef kErf = {
+    .name = "Erf",
+    .infer = SameAsInput,
+    .reference = Unary<Floats, 8>([](auto x) { return std::erf(x); }),
+    .may_overwrite = {0},
+    .keeps_zero = true};
+
+}  // namespace strop::ops

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MatMul and com.microsoft FusedMatMul: stacks of matrices, multiplied with
+// numpy's rules.
+#include "ops/matrix.h"
+
+namespace strop::ops {
+namespace {
+
+using MatMulTypes =
+    TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
+
+// One operand, seen as a stack of rows x columns matrices.
+struct Operand {
+  int64_t rows = 1, columns = 1;
+  int64_t row_stride = 0, column_stride = 0;
+  Shape batch;
+  Dims batch_strides = {};
+  bool is_vector = false;
+};
+
+Operand ReadOperand(const OpNode& node, const Shape& shape, bool is_left,
+                    std::string_view trans, std::string_view trans_batch) {
+  const size_t rank = shape.rank();
+  if (rank == 0) Fail(node, "multiplies no scalars");
+  Operand o;
+  const Dims strides = Strides(shape);
+  if (rank == 1) {
+    o.is_vector = true;
+    (is_left ? o.columns : o.rows) = shape[0];
+    (is_left ? o.column_stride : o.row_stride) = 1;
+    return o;
+  }
+  // With trans_batch the rows are the outermost axis: [rows, batch..., k].
+  const bool rows_first = node.Int(trans_batch, 0) != 0;
+  const size_t row_axis = rows_first ? 0 : rank - 2;
+  const size_t first_batch = rows_first ? 1 : 0;
+  o.rows = shape[row_axis];
+  o.columns = shape[rank - 1];
+  o.row_stride = strides[row_axis];
+  o.column_stride = 1;
+  o.batch = Shape(shape.dims().subspan(first_batch, rank - 2));
+  for (size_t i = 0; i < rank - 2; ++i) {
+    o.batch_strides[i] = strides[first_batch + i];
+  }
+  if (node.Int(trans, 0) != 0) {
+    std::swap(o.rows, o.columns);
+    std::swap(o.row_stride, o.column_stride);
+  }
+  return o;
+}
+
+struct Product {
+  Operand a, b;
+  Shape batch;
+};
+
+Product ReadProduct(const OpNode& node, const Shape& a, const Shape& b) {
+  Product p = {ReadOperand(node, a, true, "transA", "transBatchA"),
+               ReadOperand(node, b, false, "transB", "transBatchB"),
+               {}};
+  if (p.a.columns != p.b.rows) {
+    Fail(node, "inner dimensions differ: A is {}, B is {}", a.ToString(),
+         b.ToString());
+  }
+  p.batch = BroadcastShapes(node, p.a.batch, p.b.batch);
+  return p;
+}
+
+void InferMatMul(InferContext& c) {
+  RequireSameType(c, 0, 1);
+  const Product p =
+      ReadProduct(c.node(), c.input(0).shape, c.input(1).shape);
+  std::vector<int64_t> dims(p.batch.begin(), p.batch.end());
+  if (!p.a.is_vector) dims.push_back(p.a.rows);
+  if (!p.b.is_vector) dims.push_back(p.b.columns);
+  c.SetOutput(0, c.input(0).type, Shape(dims));
+}
+
+// Where matrix `index` of the broadcast stack starts in the operand.
+int64_t BatchOffset(const Operand& o, const Shape& batch, int64_t index) {
+  int64_t offset = 0;
+  const size_t lead = batch.rank() - o.batch.rank();
+  for (size_t axis = batch.rank(); axis-- > 0;) {
+    const int64_t at = index % batch[axis];
+    index /= batch[axis];
+    if (axis >= lead && o.batch[axis - lead] != 1) {
+      offset += at * o.batch_strides[axis - lead];
+    }
+  }
+  return offset;
+}
+
+template <class T>
+void MatMul(const KernelContext& c) {
+  const Product p =
+      ReadProduct(c.node(), c.input(0).shape(), c.input(1).shape());
+  const T alpha = static_cast<T>(c.node().Float("alpha", 1));
+  const T* a = c.in<T>(0).data();
+  const T* b = c.in<T>(1).data();
+  T* y = c.out<T>(0).data();
+  const int64_t m = p.a.rows, n = p.b.columns, k = p.a.columns;
+  if (m == 0 || n == 0) return;
+  const double cost = 0.3 * static_cast<double>(n) * static_cast<double>(k);
+  // All rows of all matrices.
+  c.ParallelFor(
+      p.batch.element_count() * m, cost, [&](int64_t begin, int64_t end) {
+        while (begin < end) {
+          const int64_t matrix = begin / m;
+          const int64_t first = begin % m;
+          const int64_t last = std::min(m, first + end - begin);
+          MultiplyRows<T>(
+              first, last, n, k, alpha,
+              {a + BatchOffset(p.a, p.batch, matrix), p.a.row_stride,
+               p.a.column_stride},
+              {b + BatchOffset(p.b, p.batch, matrix), p.b.row_stride,
+               p.b.column_stride},
+              y + matrix * m * n, /*accumulate=*/false);
+          begin += last - first;
+        }
+      });
+}
+
+constexpr ReferenceKernel kMatMulKernel = Instantiate<MatMulTypes>(
+    []<class T>(const KernelContext& c) { MatMul<T>(c); });
+
+}  // namespace
+
+// Y = A B
+extern constexpr OpDef kMatMul = {.name = "MatMul",
+                                  .inputs = {2, 2},
+                                  .infer = InferMatMul,
+                                  .reference = kMatMulKernel};
+
+// Y = alpha A' B': transA, transB swap the last two axes, transBatchA and
+// transBatchB say that the rows are the outermost axis.
+extern constexpr OpDef kFusedMatMul = {.name = "FusedMatMul",
+                                       .domain = kMicrosoft,
+                                       .inputs = {2, 2},
+                                       .infer = InferMatMul,
+                                       .reference = kMatMulKernel};
+
+}  // namespace strop::ops

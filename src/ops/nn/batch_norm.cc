@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchNormalization, its form in training graphs (BatchNormInternal) and
+// its gradient. X is (N, C, ...); everything else has one number per
+// channel.
+#include <cmath>
+
+#include "ops/op_util.h"
+
+namespace strop::ops {
+namespace {
+
+struct BatchNormSizes {
+  int64_t batch, channels, inner;
+  int64_t count() const { return batch * inner; }
+};
+
+BatchNormSizes ReadSizes(const OpNode& node, const Shape& x) {
+  if (x.rank() < 2) {
+    Fail(node, "wants batch and channels, not the shape {}", x.ToString());
+  }
+  return {x[0], x[1], x.element_count(2, x.rank())};
+}
+
+// With more than one output the node normalizes by the batch's statistics.
+template <class Context>
+bool UsesBatchStatistics(const Context& c) {
+  if (c.node().Int("training_mode", 0) != 0) return true;
+  for (size_t i = 1; i < c.output_count(); ++i) {
+    if (c.has_output(i)) return true;
+  }
+  return false;
+}
+
+// X, scale, bias, mean, variance
+void InferBatchNorm(InferContext& c) {
+  const TensorInfo& x = c.input(0);
+  const Shape channels = {ReadSizes(c.node(), x.shape).channels};
+  if (c.node().Int("spatial", 1) == 0) {
+    Fail(c.node(), ErrorCode::kNotImplemented,
+         "statistics per position (spatial = 0) are not supported");
+  }
+  for (size_t i = 1; i < 5; ++i) {
+    RequireSameType(c, 0, i);
+    RequireShape(c, i, channels);
+  }
+  c.SetOutput(0, x.type, x.shape);
+  for (size_t i = 1; i < c.output_count(); ++i) {
+    c.SetOutput(i, x.type, channels);
+  }
+}
+
+// Calls run(data + offset, inner) for the parts of one channel.
+template <class F>
+void ForEachRun(const BatchNormSizes& s, int64_t channel, F&& run) {
+  for (int64_t n = 0; n < s.batch; ++n) {
+    run((n * s.channels + channel) * s.inner);
+  }
+}
+
+template <class T>
+struct Moments {
+  double mean = 0, variance = 0;
+};
+
+// Population moments, in two passes.
+template <class T>
+Moments<T> ChannelMoments(const BatchNormSizes& s, int64_t channel,
+                          const T* x) {
+  Moments<T> m;
+  const double count = static_cast<double>(s.count());
+  ForEachRun(s, channel, [&](int64_t at) {
+    for (int64_t i = 0; i < s.inner; ++i) {
+      m.mean += static_cast<double>(x[at + i]);
+    }
+  });
+  m.mean /= count;
+  ForEachRun(s, channel, [&](int64_t at) {
+    for (int64_t i = 0; i < s.inner; ++i) {
+      const double d = static_cast<double>(x[at + i]) - m.mean;
+      m.variance += d * d;
+    }
+  });
+  m.variance /= count;
+  return m;
+}
+
+// What outputs 3 and 4 hold: mean and either variance or 1 / sqrt(variance +
+// epsilon).
+template <class T, bool saves_inverse>
+void BatchNorm(const KernelContext& c) {
+  const BatchNormSizes s = ReadSizes(c.node(), c.input(0).shape());
+  const bool batch_statistics = UsesBatchStatistics(c);
+  if (batch_statistics && s.count() == 0) {
+    Fail(c.node(), "an empty batch has no statistics");
+  }
+  const double epsilon = c.node().Float("epsilon", 1e-5f);
+  const double momentum = c.node().Float("momentum", 0.9f);
+  const T* x = c.in<T>(0).data();
+  const auto scale = c.in<T>(1), bias = c.in<T>(2);
+  const auto mean = c.in<T>(3), variance = c.in<T>(4);
+  T* y = c.out<T>(0).data();
+  const auto run_channel = [&](int64_t channel) {
+    Moments<T> m = {static_cast<double>(mean[channel]),
+                    static_cast<double>(variance[channel])};
+    if (batch_statistics) m = ChannelMoments(s, channel, x);
+    const double inverse = 1 / std::sqrt(m.variance + epsilon);
+    const T factor = static_cast<T>(scale[channel] * inverse);
+    const T center = static_cast<T>(m.mean);
+    ForEachRun(s, channel, [&](int64_t at) {
+      for (int64_t i = 0; i < s.inner; ++i) {
+        y[at + i] = (x[at + i] - center) * factor + bias[channel];
+      }
+    });
+    if (!batch_statistics) return;
+    const auto set = [&](size_t output, double value) {
+      if (c.has_output(output)) {
+        c.out<T>(output)[channel] = static_cast<T>(value);
+      }
+    };
+    // Outputs 1 and 2 may be the memory of inputs 3 and 4.
+    set(1, mean[channel] * momentum + m.mean * (1 - momentum));
+    set(2, variance[channel] * momentum + m.variance * (1 - momentum));
+    set(3, m.mean);
+    set(4, saves_inverse ? inverse : m.variance);
+  };
+  c.ParallelFor(s.channels, 3.0 * static_cast<double>(s.count()),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) run_channel(i);
+                });
+}
+
+// dY, X, scale, saved mean, saved 1 / sqrt(variance + epsilon)
+void InferBatchNormGrad(InferContext& c) {
+  RequireSame(c, 0, 1);
+  const TensorInfo& x = c.input(1);
+  const Shape channels = {ReadSizes(c.node(), x.shape).channels};
+  for (size_t i = 2; i < 5; ++i) {
+    RequireSameType(c, 1, i);
+    RequireShape(c, i, channels);
+  }
+  c.SetOutput(0, x.type, x.shape);
+  c.SetOutput(1, x.type, channels);
+  c.SetOutput(2, x.type, channels);
+}
+
+// With x^ = (x - mean) inverse and n values in a channel:
+//   dbias = sum(dy), dscale = sum(dy x^),
+//   dx = scale inverse (dy - dbias / n - x^ dscale / n)
+template <class T>
+void BatchNormGrad(const KernelContext& c) {
+  const BatchNormSizes s = ReadSizes(c.node(), c.input(1).shape());
+  const T* dy = c.in<T>(0).data();
+  const T* x = c.in<T>(1).data();
+  const auto scale = c.in<T>(2), mean = c.in<T>(3), inverse = c.in<T>(4);
+  T* dx = c.has_output(0) ? c.out<T>(0).data() : nullptr;
+  const auto run_channel = [&](int64_t channel) {
+    const double center = static_cast<double>(mean[channel]);
+    const double factor = static_cast<double>(inverse[channel]);
+    double dscale = 0, dbias = 0;
+    ForEachRun(s, channel, [&](int64_t at) {
+      for (int64_t i = 0; i < s.inner; ++i) {
+        const double g = static_cast<double>(dy[at + i]);
+        dbias += g;
+        dscale += g * (static_cast<double>(x[at + i]) - center);
+      }
+    });
+    dscale *= factor;
+    if (c.has_output(1)) c.out<T>(1)[channel] = static_cast<T>(dscale);
+    if (c.has_output(2)) c.out<T>(2)[channel] = static_cast<T>(dbias);
+    if (dx == nullptr) return;
+    const double n = static_cast<double>(s.count());
+    const T outer = static_cast<T>(scale[channel] * factor);
+    const T shift = static_cast<T>(dbias / n);
+    const T slope = static_cast<T>(factor * dscale / n);
+    const T middle = mean[channel];
+    ForEachRun(s, channel, [&](int64_t at) {
+      for (int64_t i = 0; i < s.inner; ++i) {
+        dx[at + i] =
+            outer * (dy[at + i] - shift - (x[at + i] - middle) * slope);
+      }
+    });
+  };
+  c.ParallelFor(s.channels, 3.0 * static_cast<double>(s.count()),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) run_channel(i);
+                });
+}
+
+}  // namespace
+
+// Outputs Y, running mean, running variance, saved mean, saved variance.
+extern constexpr OpDef kBatchNormalization = {
+    .name = "BatchNormalization",
+    .inputs = {5, 5},
+    .outputs = {1, 5},
+    .infer = InferBatchNorm,
+    .reference = Instantiate<Floats>(
+        []<class T>(const KernelContext& c) { BatchNorm<T, false>(c); }),
+    .stops_gradient = {3, 4}};
+
+// Outputs Y, running mean, running variance, saved mean, saved 1 / sqrt(
+// variance + epsilon). The running statistics are updated in place.
+extern constexpr OpDef kBatchNormInternal = {
+    .name = "BatchNormInternal",
+    .domain = kMicrosoft,
+    .inputs = {5, 5},
+    .outputs = {1, 5},
+    .infer = InferBatchNorm,
+    .reference = Instantiate<Floats>(
+        []<class T>(const KernelContext& c) { BatchNorm<T, true>(c); }),
+    .aliases = {{1, 3}, {2, 4}},
+    .mutates = {3, 4},
+    .stops_gradient = {3, 4}};
+
+extern constexpr OpDef kBatchNormalizationGrad = {
+    .name = "BatchNormalizationGrad",
+    .domain = kMicrosoft,
+    .inputs = {5, 5},
+    .outputs = {0, 3},
+    .infer = InferBatchNormGrad,
+    .reference = Instantiate<Floats>(
+        []<class T>(const KernelContext& c) { BatchNormGrad<T>(c); })};
+
+}  // namespace strop::ops

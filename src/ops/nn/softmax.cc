@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Softmax, LogSoftmax and their gradients. Until opset 12 the tensor is seen
+// as a matrix cut at `axis` and a whole row is normalized; from 13 on only
+// the one axis is.
+#include <cmath>
+
+#include "ops/op_util.h"
+
+namespace strop::ops {
+namespace {
+
+// The tensor as (outer, size, inner): `size` elements, `inner` apart, are
+// normalized together.
+struct SoftmaxSizes {
+  int64_t outer, size, inner;
+};
+
+SoftmaxSizes CoercedSizes(const OpNode& node, const Shape& x) {
+  const int64_t rank = static_cast<int64_t>(x.rank());
+  int64_t axis = node.Int("axis", 1);
+  if (axis < -rank || axis > rank) {
+    Fail(node, "axis {} is out of range for rank {}", axis, rank);
+  }
+  if (axis < 0) axis += rank;
+  return {x.element_count(0, axis), x.element_count(axis, rank), 1};
+}
+
+SoftmaxSizes AxisSizes(const OpNode& node, const Shape& x) {
+  const size_t axis = NormalizeAxis(node, node.Int("axis", -1), x.rank());
+  return {x.element_count(0, axis), x[axis],
+          x.element_count(axis + 1, x.rank())};
+}
+
+using SizesOf = SoftmaxSizes (*)(const OpNode&, const Shape&);
+
+template <SizesOf sizes_of>
+void InferSoftmax(InferContext& c) {
+  sizes_of(c.node(), c.input(0).shape);
+  SameAsInput(c);
+}
+
+template <SizesOf sizes_of>
+void InferSoftmaxGrad(InferContext& c) {
+  sizes_of(c.node(), c.input(0).shape);
+  SameAsInputs(c);
+}
+
+// Calls line(offset) for the first element of every line.
+template <class F>
+void ForEachLine(const KernelContext& c, const SoftmaxSizes& s, double cost,
+                 F&& line) {
+  if (s.size == 0) return;
+  c.ParallelFor(s.outer * s.inner, cost * static_cast<double>(s.size),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    line(i / s.inner * s.size * s.inner + i % s.inner);
+                  }
+                });
+}
+
+template <class T>
+T LargestOf(const T* x, const SoftmaxSizes& s) {
+  T largest = x[0];
+  for (int64_t i = 1; i < s.size; ++i) {
+    largest = std::max(largest, x[i * s.inner]);
+  }
+  return largest;
+}
+
+// y = exp(x - max) / sum(exp(x - max))
+template <SizesOf sizes_of>
+constexpr ReferenceKernel SoftmaxKernel() {
+  return Instantiate<Floats>([]<class T>(const KernelContext& c) {
+    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const T* xs = c.in<T>(0).data();
+    T* ys = c.out<T>(0).data();
+    ForEachLine(c, s, 6, [&](int64_t offset) {
+      const T* x = xs + offset;
+      T* y = ys + offset;
+      const T largest = LargestOf(x, s);
+      double sum = 0;
+      for (int64_t i = 0; i < s.size; ++i) {
+        const T e = std::exp(x[i * s.inner] - largest);
+        y[i * s.inner] = e;
+        sum += static_cast<double>(e);
+      }
+      const T scale = static_cast<T>(1 / sum);
+      for (int64_t i = 0; i < s.size; ++i) y[i * s.inner] *= scale;
+    });
+  });
+}
+
+// y = x - max - log(sum(exp(x - max)))
+template <SizesOf sizes_of>
+constexpr ReferenceKernel LogSoftmaxKernel() {
+  return Instantiate<Floats>([]<class T>(const KernelContext& c) {
+    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const T* xs = c.in<T>(0).data();
+    T* ys = c.out<T>(0).data();
+    ForEachLine(c, s, 6, [&](int64_t offset) {
+      const T* x = xs + offset;
+      T* y = ys + offset;
+      const T largest = LargestOf(x, s);
+      double sum = 0;
+      for (int64_t i = 0; i < s.size; ++i) {
+        sum += static_cast<double>(std::exp(x[i * s.inner] - largest));
+      }
+      const T shift = static_cast<T>(std::log(sum));
+      for (int64_t i = 0; i < s.size; ++i) {
+        y[i * s.inner] = x[i * s.inner] - largest - shift;
+      }
+    });
+  });
+}
+
+// dx = y (dy - sum(y dy))
+template <SizesOf sizes_of>
+constexpr ReferenceKernel SoftmaxGradKernel() {
+  return Instantiate<Floats>([]<class T>(const KernelContext& c) {
+    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const T* dys = c.in<T>(0).data();
+    const T* ys = c.in<T>(1).data();
+    T* dxs = c.out<T>(0).data();
+    ForEachLine(c, s, 2, [&](int64_t offset) {
+      double sum = 0;
+      for (int64_t i = 0; i < s.size; ++i) {
+        const int64_t at = offset + i * s.inner;
+        sum += static_cast<double>(ys[at]) * static_cast<double>(dys[at]);
+      }
+      for (int64_t i = 0; i < s.size; ++i) {
+        const int64_t at = offset + i * s.inner;
+        dxs[at] = ys[at] * (dys[at] - static_cast<T>(sum));
+      }
+    });
+  });
+}
+
+// dx = dy - exp(y) sum(dy)
+template <SizesOf sizes_of>
+constexpr ReferenceKernel LogSoftmaxGradKernel() {
+  return Instantiate<Floats>([]<class T>(const KernelContext& c) {
+    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const T* dys = c.in<T>(0).data();
+    const T* ys = c.in<T>(1).data();
+    T* dxs = c.out<T>(0).data();
+    ForEachLine(c, s, 6, [&](int64_t offset) {
+      double sum = 0;
+      for (int64_t i = 0; i < s.size; ++i) {
+        sum += static_cast<double>(dys[offset + i * s.inner]);
+      }
+      for (int64_t i = 0; i < s.size; ++i) {
+        const int64_t at = offset + i * s.inner;
+        dxs[at] = dys[at] - std::exp(ys[at]) * static_cast<T>(sum);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+extern constexpr OpDef kSoftmax1 = {
+    .name = "Softmax",
+    .infer = InferSoftmax<CoercedSizes>,
+    .reference = SoftmaxKernel<CoercedSizes>()};
+
+extern constexpr OpDef kSoftmax13 = {.name = "Softmax",
+                                     .since = 13,
+                                     .infer = InferSoftmax<AxisSizes>,
+                                     .reference = SoftmaxKernel<AxisSizes>()};
+
+extern constexpr OpDef kLogSoftmax1 = {
+    .name = "LogSoftmax",
+    .infer = InferSoftmax<CoercedSizes>,
+    .reference = LogSoftmaxKernel<CoercedSizes>()};
+
+extern constexpr OpDef kLogSoftmax13 = {
+    .name = "LogSoftmax",
+    .since = 13,
+    .infer = InferSoftmax<AxisSizes>,
+    .reference = LogSoftmaxKernel<AxisSizes>()};
+
+// The gradients take dY and the forward output.
+extern constexpr OpDef kSoftmaxGrad = {
+    .name = "SoftmaxGrad",
+    .domain = kMicrosoft,
+    .inputs = {2, 2},
+    .infer = InferSoftmaxGrad<CoercedSizes>,
+    .reference = SoftmaxGradKernel<CoercedSizes>()};
+
+extern constexpr OpDef kSoftmaxGrad13 = {
+    .name = "SoftmaxGrad_13",
+    .domain = kMicrosoft,
+    .inputs = {2, 2},
+    .infer = InferSoftmaxGrad<AxisSizes>,
+    .reference = SoftmaxGradKernel<AxisSizes>()};
+
+extern constexpr OpDef kLogSoftmaxGrad = {
+    .name = "LogSoftmaxGrad",
+    .domain = kMicrosoft,
+    .inputs = {2, 2},
+    .infer = InferSoftmaxGrad<CoercedSizes>,
+    .reference = LogSoftmaxGradKernel<CoercedSizes>()};
+
+extern constexpr OpDef kLogSoftmaxGrad13 = {
+    .name = "LogSoftmaxGrad_13",
+    .domain = kMicrosoft,
+    .inputs = {2, 2},
+    .infer = InferSoftmaxGrad<AxisSizes>,
+    .reference = LogSoftmaxGradKernel<AxisSizes>()};
+
+}  // namespace strop::ops

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/strided_copy.h"
+
+namespace strop::ops {
+namespace {
+
+void InferExpand(InferContext& c) {
+  const Shape& x = c.input(0).shape;
+  const Shape wanted(c.IntValues(1));
+  c.SetOutput(0, c.input(0).type, BroadcastShapes(c.node(), x, wanted));
+}
+
+void Expand(const KernelContext& c) {
+  const Shape& y = c.output(0).shape();
+  const Dims from = BroadcastStrides(c.input(0).shape(), y);
+  const Dims to = Strides(y);
+  StridedCopy copy;
+  for (size_t i = 0; i < y.rank(); ++i) copy.AddAxis(y[i], from[i], to[i]);
+  copy.Run(c, c.input(0), c.output(0));
+}
+
+void InferTile(InferContext& c) {
+  const Shape& x = c.input(0).shape;
+  const std::vector<int64_t> repeats = c.IntValues(1);
+  if (repeats.size() != x.rank()) {
+    Fail(c.node(), "{} repeats for the shape {}", repeats.size(),
+         x.ToString());
+  }
+  std::vector<int64_t> dims(x.begin(), x.end());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (repeats[i] < 0 ||
+        __builtin_mul_overflow(dims[i], repeats[i], &dims[i])) {
+      Fail(c.node(), "cannot repeat axis {} of {} {} times", i, x.ToString(),
+           repeats[i]);
+    }
+  }
+  c.SetOutput(0, c.input(0).type, Shape(dims));
+}
+
+// Each axis of the output is (repeat, axis of the input).
+void Tile(const KernelContext& c) {
+  const Shape& x = c.input(0).shape();
+  const Shape& y = c.output(0).shape();
+  const Dims from = Strides(x);
+  const Dims to = Strides(y);
+  StridedCopy copy;
+  for (size_t i = 0; i < x.rank(); ++i) {
+    if (y[i] == 0) return;
+    copy.AddAxis(y[i] / x[i], 0, to[i] * x[i]);
+    copy.AddAxis(x[i], from[i], to[i]);
+  }
+  copy.Run(c, c.input(0), c.output(0));
+}
+
+}  // namespace
+
+// Broadcasts x together with the wanted shape.
+extern constexpr OpDef kExpand = {.name = "Expand",
+                                  .inputs = {2, 2},
+                                  .infer = InferExpand,
+                                  .reference = ByteKernel<Expand>(),
+                                  .value_inputs = {1},
+                                  .stops_gradient = {1}};
+
+extern constexpr OpDef kTile = {.name = "Tile",
+                                .inputs = {2, 2},
+                                .infer = InferTile,
+                                .reference = ByteKernel<Tile>(),
+                                .value_inputs = {1},
+                                .stops_gradient = {1}};
+
+}  // namespace strop::ops
