@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strop/tensor.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
