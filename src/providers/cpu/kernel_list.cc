@@ -2,14 +2,54 @@
 #include "providers/cpu/kernel_list.h"
 
 #include "graph/graph.h"
+#include "providers/cpu/gemm/kernels.h"
 #include "providers/cpu/simd/kernels.h"
 
 namespace strop {
 namespace {
 
+// clang-format off
 constexpr KernelEntry kKernels[] = {
-    {kOnnx, "Relu", "simd.relu", ChooseSimdRelu},
+    // Matrix products
+    {kOnnx, "Gemm", "gemm", ChooseGemm},
+    {kOnnx, "MatMul", "gemm.matmul", ChooseMatMul},
+    {kMicrosoft, "FusedMatMul", "gemm.matmul", ChooseMatMul},
+    {kInternal, "Gemm", "gemm", ChooseFusedGemm},
+    {kInternal, "GemmAccumulate", "gemm.accumulate", ChooseGemmAccumulate},
+
+    // Elementwise
+    {kOnnx, "Relu", "simd", ChooseUnary<UnaryOperation::kRelu>},
+    {kOnnx, "Neg", "simd", ChooseUnary<UnaryOperation::kNeg>},
+    {kOnnx, "Abs", "simd", ChooseUnary<UnaryOperation::kAbs>},
+    {kOnnx, "Sqrt", "simd", ChooseUnary<UnaryOperation::kSqrt>},
+    {kOnnx, "Exp", "simd", ChooseUnary<UnaryOperation::kExp>},
+    {kOnnx, "Log", "simd", ChooseUnary<UnaryOperation::kLog>},
+    {kOnnx, "Tanh", "simd", ChooseUnary<UnaryOperation::kTanh>},
+    {kOnnx, "Sigmoid", "simd", ChooseUnary<UnaryOperation::kSigmoid>},
+    {kOnnx, "Add", "simd", ChooseBinary<BinaryOperation::kAdd>},
+    {kOnnx, "Sub", "simd", ChooseBinary<BinaryOperation::kSub>},
+    {kOnnx, "Mul", "simd", ChooseBinary<BinaryOperation::kMul>},
+    {kOnnx, "Div", "simd", ChooseBinary<BinaryOperation::kDiv>},
+    {kMicrosoft, "ReluGrad", "simd", ChooseBinary<BinaryOperation::kReluGrad>},
+    {kMicrosoft, "TanhGrad", "simd", ChooseBinary<BinaryOperation::kTanhGrad>},
+    {kMicrosoft, "SigmoidGrad", "simd", ChooseBinary<BinaryOperation::kSigmoidGrad>},
+
+    // Reductions
+    {kOnnx, "ReduceSum", "simd.reduce", ChooseReduceSum},
+    {kOnnx, "ReduceMean", "simd.reduce", ChooseReduceMean},
+    {kInternal, "ReduceSumAccumulate", "simd.reduce", ChooseReduceSumAccumulate},
+
+    // Losses
+    {kOnnx, "SoftmaxCrossEntropyLoss", "simd.loss", ChooseSoftmaxCrossEntropyLoss},
+    {kMicrosoft, "SoftmaxCrossEntropyLossGrad", "simd.loss", ChooseSoftmaxCrossEntropyLossGrad},
+
+    // Parameters
+    {kMicrosoft, "InPlaceAccumulatorV2", "simd.accumulate", ChooseInPlaceAccumulator},
+    {kMicrosoft, "InplaceClipGradNorm", "simd.clip", ChooseClipGradNorm},
+    {kMicrosoft, "SGDOptimizerV2", "simd.sgd", ChooseSgd},
+    {kMicrosoft, "AdamWOptimizer", "simd.adamw", ChooseAdamW},
 };
+// clang-format on
 
 }  // namespace
 

@@ -5,32 +5,44 @@
 #include <string>
 
 #include "providers/cpu/simd/kernels.h"
+#include "providers/cpu/simd/operations.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "providers/cpu/simd/unary.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 // After highway.h:
-#include "hwy/contrib/math/math-inl.h"
+#include "providers/cpu/simd/math-inl.h"
 #include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strop {
 namespace HWY_NAMESPACE {
 
-// Not max(x, 0): a NaN must stay one.
-void Relu(const float* x, float* y, int64_t n) {
-  Map(x, y, n, [](auto d, auto v) {
-    return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
-  });
-}
-
-void Neg(const float* x, float* y, int64_t n) {
-  Map(x, y, n, [](auto, auto v) { return hn::Neg(v); });
-}
-
-void Sqrt(const float* x, float* y, int64_t n) {
-  Map(x, y, n, [](auto, auto v) { return hn::Sqrt(v); });
+void RunUnary(UnaryOperation operation, const float* x, float* y, int64_t n) {
+  switch (operation) {
+    case UnaryOperation::kRelu:
+      // Not max(x, 0): a NaN must stay one.
+      return Map(x, y, n, [](auto d, auto v) HWY_ATTR {
+        return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
+      });
+    case UnaryOperation::kNeg:
+      return Map(x, y, n, [](auto, auto v) HWY_ATTR { return hn::Neg(v); });
+    case UnaryOperation::kAbs:
+      return Map(x, y, n, [](auto, auto v) HWY_ATTR { return hn::Abs(v); });
+    case UnaryOperation::kSqrt:
+      return Map(x, y, n, [](auto, auto v) HWY_ATTR { return hn::Sqrt(v); });
+    case UnaryOperation::kExp:
+      return Map(x, y, n, [](auto d, auto v) HWY_ATTR { return Exp(d, v); });
+    case UnaryOperation::kLog:
+      return Map(x, y, n, [](auto d, auto v) HWY_ATTR { return Log(d, v); });
+    case UnaryOperation::kTanh:
+      return Map(x, y, n,
+                 [](auto d, auto v) HWY_ATTR { return hn::Tanh(d, v); });
+    case UnaryOperation::kSigmoid:
+      return Map(x, y, n,
+                 [](auto d, auto v) HWY_ATTR { return Sigmoid(d, v); });
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -41,29 +53,32 @@ HWY_AFTER_NAMESPACE();
 namespace strop {
 namespace {
 
-using UnaryFunction = void (*)(const float* x, float* y, int64_t n);
+HWY_EXPORT(RunUnary);
 
 class UnaryKernel final : public Kernel {
  public:
-  UnaryKernel(UnaryFunction function, int64_t size, double cost)
-      : function_(function), size_(size), cost_(cost) {}
+  UnaryKernel(UnaryOperation operation, int64_t size, double cost)
+      : operation_(operation), size_(size), cost_(cost) {}
 
   void Run(const KernelContext& context) override {
     const float* x = static_cast<const float*>(context.input(0).data());
     float* y = static_cast<float*>(context.output(0).data());
     context.ParallelFor(size_, cost_, [=, this](int64_t begin, int64_t end) {
-      function_(x + begin, y + begin, end - begin);
+      HWY_DYNAMIC_DISPATCH(RunUnary)
+      (operation_, x + begin, y + begin, end - begin);
     });
   }
 
  private:
-  UnaryFunction function_;
+  UnaryOperation operation_;
   int64_t size_;
   double cost_;  // nanoseconds an element
 };
 
-KernelChoice ChooseUnary(const KernelRequest& request, UnaryFunction function,
-                         double cost) {
+}  // namespace
+
+KernelChoice ChooseUnary(const KernelRequest& request,
+                         UnaryOperation operation) {
   const KernelInput& x = request.inputs[0];
   if (x.info.type != DataType::kFloat32) {
     return KernelChoice::Decline(DataTypeName(x.info.type));
@@ -71,36 +86,14 @@ KernelChoice ChooseUnary(const KernelRequest& request, UnaryFunction function,
   // Padding lanes may stay only where they come out as zero again.
   const Layout layout = request.op.keeps_zero ? x.layout : Layout::kPlain;
   const int64_t size = StoredElementCount(x.info.shape, layout);
+  const double cost = operation <= UnaryOperation::kAbs ? 0.1 : 0.5;
   KernelChoice choice;
-  choice.kernel = std::make_unique<UnaryKernel>(function, size, cost);
+  choice.kernel = std::make_unique<UnaryKernel>(operation, size, cost);
   choice.input_layouts = {layout};
   choice.output_layouts = {layout};
   choice.flops = static_cast<double>(size);
   return choice;
 }
-
-HWY_EXPORT(Relu);
-HWY_EXPORT(Neg);
-HWY_EXPORT(Sqrt);
-
-}  // namespace
-
-// The function for this machine, found once when a kernel is made.
-#define STROP_CHOOSE_UNARY(Name, cost)                          \
-  KernelChoice ChooseSimd##Name(const KernelRequest& request) { \
-    return ChooseUnary(                                         \
-        request,                                                \
-        [](const float* x, float* y, int64_t n) {               \
-          HWY_DYNAMIC_DISPATCH(Name)(x, y, n);                  \
-        },                                                      \
-        cost);                                                  \
-  }
-
-STROP_CHOOSE_UNARY(Relu, 0.1)
-STROP_CHOOSE_UNARY(Neg, 0.1)
-STROP_CHOOSE_UNARY(Sqrt, 0.3)
-
-#undef STROP_CHOOSE_UNARY
 
 }  // namespace strop
 #endif  // HWY_ONCE
