@@ -34,10 +34,10 @@ STROP_EXPORT int64_t BlockSize(Layout layout);
 STROP_EXPORT int64_t StoredElementCount(const Shape& shape, Layout layout);
 
 struct KernelInput {
-  TensorInfo info;                   // type kUndefined: left out
+  TensorInfo info = {};              // type kUndefined: left out
   Layout layout = Layout::kPlain;    // as its producer left it
   bool is_list = false;
-  std::span<const TensorInfo> list;  // for lists
+  std::span<const TensorInfo> list = {};  // for lists
   // The value, where it is the same in every step (an initializer or a
   // folded shape); null otherwise.
   const Tensor* constant = nullptr;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/passes.h"
+
+namespace strop {
+
+const Node* ProducerOf(const Graph& graph, ValueId value,
+                       std::string_view domain, std::string_view op_type) {
+  if (!value) return nullptr;
+  const NodeId id = graph.value(value).producer;
+  if (!id) return nullptr;
+  const Node& node = graph.node(id);
+  return node.domain == domain && node.op_type == op_type ? &node : nullptr;
+}
+
+bool HasOneUse(const Graph& graph,
+               const std::vector<std::vector<NodeId>>& consumers,
+               ValueId value) {
+  return !graph.value(value).is_output &&
+         consumers[static_cast<size_t>(value.index)].size() == 1;
+}
+
+}  // namespace strop

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The single passes, for specialize.cc and for tests. Each stands in a file
+// of its own, which says what it rewrites.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace strop {
+
+void RemoveIdentity(Graph& graph);
+void UseReluOutput(Graph& graph);
+void NamePoolShapes(Graph& graph);
+void FuseGemm(Graph& graph);
+void FuseAccumulate(Graph& graph);
+void WriteBatchNormStatistics(Graph& graph);
+// Takes out nodes that neither an output nor a write into an input needs,
+// and initializers that nobody reads.
+void RemoveDead(Graph& graph);
+
+// --- What passes share.
+
+// The node that computes `value` if it is `domain`.`op_type`, else null.
+const Node* ProducerOf(const Graph& graph, ValueId value,
+                       std::string_view domain, std::string_view op_type);
+
+// True if `value` is read by exactly one node input and by nobody outside.
+bool HasOneUse(const Graph& graph,
+               const std::vector<std::vector<NodeId>>& consumers,
+               ValueId value);
+
+}  // namespace strop

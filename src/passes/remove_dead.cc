@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "ops/registry.h"
+#include "passes/passes.h"
+
+namespace strop {
+namespace {
+
+// A node that writes into an input has an effect beside its outputs; so may
+// have one that is not in the registry (a custom op).
+bool HasEffect(const Graph& graph, const Node& node) {
+  const OpDef* op = FindOp(node.domain, node.op_type, graph.opset(node.domain));
+  return op == nullptr || !op->mutates.empty();
+}
+
+}  // namespace
+
+void RemoveDead(Graph& graph) {
+  std::vector<bool> needed(graph.value_count(), false);
+  for (ValueId output : graph.outputs()) {
+    needed[static_cast<size_t>(output.index)] = true;
+  }
+  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
+  for (size_t i = order.size(); i-- > 0;) {
+    const Node& node = graph.node(order[i]);
+    bool live = HasEffect(graph, node);
+    for (ValueId output : node.outputs) {
+      live = live || (output && needed[static_cast<size_t>(output.index)]);
+    }
+    if (!live) {
+      graph.RemoveNode(order[i]);
+      continue;
+    }
+    for (ValueId input : node.inputs) {
+      if (input) needed[static_cast<size_t>(input.index)] = true;
+    }
+  }
+  const auto consumers = graph.Consumers();
+  const std::vector<ValueId> initializers(graph.initializers().begin(),
+                                          graph.initializers().end());
+  for (ValueId id : initializers) {
+    const Value& value = graph.value(id);
+    if (consumers[static_cast<size_t>(id.index)].empty() && !value.is_input &&
+        !value.is_output) {
+      graph.RemoveInitializer(id);
+    }
+  }
+}
+
+}  // namespace strop

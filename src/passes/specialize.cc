@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/specialize.h"
+
+#include <algorithm>
+
+#include "base/throw.h"
+#include "passes/passes.h"
+
+namespace strop {
+namespace {
+
+constexpr Pass kPasses[] = {
+    // Identity hides patterns from the passes behind it.
+    {"remove_identity", RemoveIdentity},  {"use_relu_output", UseReluOutput},
+    {"name_pool_shapes", NamePoolShapes}, {"fuse_gemm", FuseGemm},
+    {"fuse_accumulate", FuseAccumulate},  {"remove_dead", RemoveDead},
+};
+
+}  // namespace
+
+std::span<const Pass> SpecializePasses() { return kPasses; }
+
+void Specialize(Graph& graph, const SpecializeOptions& options) {
+  for (const std::string& name : options.disabled) {
+    const bool known =
+        std::any_of(std::begin(kPasses), std::end(kPasses),
+                    [&](const Pass& pass) { return pass.name == name; });
+    if (!known) {
+      Throw(ErrorCode::kInvalidArgument,
+            "disabled_passes names \"{}\", which is no pass", name);
+    }
+  }
+  if (options.update_batch_norm_statistics) WriteBatchNormStatistics(graph);
+  for (const Pass& pass : kPasses) {
+    if (std::find(options.disabled.begin(), options.disabled.end(),
+                  pass.name) == options.disabled.end()) {
+      pass.run(graph);
+    }
+  }
+}
+
+}  // namespace strop

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor.h"
+
+#include <algorithm>
+
+#include "base/throw.h"
+#include "runtime/bound_plan.h"
+#include "runtime/size.h"
+
+namespace strop {
+namespace {
+
+bool SameInfo(const TensorInfo& info, const Tensor& tensor) {
+  return info.type == tensor.type() && info.shape == tensor.shape();
+}
+
+}  // namespace
+
+class Executor::Impl {
+ public:
+  Impl(LoweredGraph lowered, std::shared_ptr<Arena> arena,
+       ExecutorOptions options)
+      : lowered_(std::move(lowered)),
+        arena_(std::move(arena)),
+        options_(std::move(options)) {}
+
+  const Graph& graph() const { return lowered_.graph; }
+
+  void Run(std::span<const Argument> inputs, const RandomKey& random,
+           const std::function<void()>& before_writes) {
+    Entry& entry = FindOrMake(inputs);
+    segments_.clear();
+    if (entry.sizer != nullptr) {
+      RunSegments(entry, inputs, random, before_writes);
+      return;
+    }
+    arena_->Reserve(entry.bound->plan().arena_bytes);
+    current_ = entry.bound.get();
+    current_->Bind(arena_->base(), inputs);
+    const Plan& plan = current_->plan();
+    current_->Run(0, plan.first_write, random, options_.profiler);
+    if (before_writes) before_writes();
+    current_->Run(plan.first_write, plan.steps.size(), random,
+                  options_.profiler);
+  }
+
+  Tensor output(size_t i) const {
+    STROP_CHECK(current_ != nullptr &&
+                i < current_->plan().output_slots.size());
+    return current_->slot(current_->plan().output_slots[i]).tensor;
+  }
+
+  const Plan& Prepare(std::span<const Argument> inputs) {
+    return FindOrMake(inputs).bound->plan();
+  }
+
+ private:
+  struct Entry {
+    std::vector<TensorInfo> shapes;  // of all inputs, lists' members in line
+    std::unique_ptr<BoundPlan> bound;
+    // Set for a graph with data-dependent shapes, whose later segments are
+    // made in each run.
+    std::unique_ptr<Sizer> sizer;
+  };
+
+  static bool Fits(const Entry& entry, std::span<const Argument> inputs) {
+    size_t next = 0;
+    for (const Argument& input : inputs) {
+      if (input.list.empty()) {
+        if (next >= entry.shapes.size() ||
+            !SameInfo(entry.shapes[next++], input.tensor)) {
+          return false;
+        }
+      }
+      for (const Tensor& tensor : input.list) {
+        if (next >= entry.shapes.size() ||
+            !SameInfo(entry.shapes[next++], tensor)) {
+          return false;
+        }
+      }
+    }
+    return next == entry.shapes.size();
+  }
+
+  // The plan that was used last stands in front.
+  Entry& FindOrMake(std::span<const Argument> inputs) {
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      if (!Fits(*plans_[i], inputs)) continue;
+      const auto found = plans_.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(plans_.begin(), found, found + 1);
+      if (plans_[0]->sizer != nullptr) Remake(*plans_[0], inputs);
+      return *plans_[0];
+    }
+    auto entry = std::make_unique<Entry>();
+    for (const Argument& input : inputs) {
+      if (input.list.empty()) {
+        entry->shapes.push_back({input.tensor.type(), input.tensor.shape()});
+      }
+      for (const Tensor& tensor : input.list) {
+        entry->shapes.push_back({tensor.type(), tensor.shape()});
+      }
+    }
+    Remake(*entry, inputs);
+    const auto most = static_cast<size_t>(std::max(1, options_.max_plans));
+    if (plans_.size() >= most) {
+      if (plans_.back()->bound.get() == current_) current_ = nullptr;
+      plans_.pop_back();
+    }
+    plans_.insert(plans_.begin(), std::move(entry));
+    return *plans_[0];
+  }
+
+  void Remake(Entry& entry, std::span<const Argument> inputs) {
+    auto sizer = std::make_unique<Sizer>(lowered_, inputs, size_options());
+    entry.bound = Bind(sizer->Next());
+    entry.sizer = sizer->done() ? nullptr : std::move(sizer);
+  }
+
+  SizeOptions size_options() const {
+    return {.providers = options_.providers,
+            .num_threads = options_.num_threads};
+  }
+
+  std::unique_ptr<BoundPlan> Bind(std::unique_ptr<Plan> plan) const {
+    if (options_.memory_limit_bytes > 0 &&
+        plan->peak_bytes() > options_.memory_limit_bytes) {
+      Throw(ErrorCode::kOutOfMemory,
+            "a step of graph \"{}\" with these shapes holds {} bytes, the "
+            "limit is {} bytes",
+            graph().name, plan->peak_bytes(), options_.memory_limit_bytes);
+    }
+    return std::make_unique<BoundPlan>(std::move(plan), options_.thread_pool,
+                                       options_.num_threads);
+  }
+
+  // Runs a graph with data-dependent shapes, a segment at a time, each in
+  // memory of its own.
+  void RunSegments(Entry& entry, std::span<const Argument> inputs,
+                   const RandomKey& random,
+                   const std::function<void()>& before_writes) {
+    bool called = !before_writes;
+    std::unique_ptr<BoundPlan> bound = std::move(entry.bound);
+    while (true) {
+      Segment& segment = segments_.emplace_back();
+      segment.bound = std::move(bound);
+      const Plan& plan = segment.bound->plan();
+      segment.arena.Reserve(std::max<size_t>(plan.arena_bytes, 1));
+      segment.bound->Bind(segment.arena.base(), inputs);
+      current_ = segment.bound.get();
+      const bool last = entry.sizer->done();
+      segment.bound->Run(0, plan.first_write, random, options_.profiler);
+      if (!called && (last || plan.first_write < plan.steps.size())) {
+        before_writes();
+        called = true;
+      }
+      segment.bound->Run(plan.first_write, plan.steps.size(), random,
+                         options_.profiler);
+      if (last) return;
+      entry.sizer->Carry(plan, segment.arena.base());
+      bound = Bind(entry.sizer->Next());
+    }
+  }
+
+  struct Segment {
+    Arena arena;
+    std::unique_ptr<BoundPlan> bound;
+  };
+
+  LoweredGraph lowered_;
+  std::shared_ptr<Arena> arena_;
+  ExecutorOptions options_;
+  std::vector<std::unique_ptr<Entry>> plans_;
+  std::vector<Segment> segments_;
+  BoundPlan* current_ = nullptr;
+};
+
+Executor::Executor(LoweredGraph lowered, std::shared_ptr<Arena> arena,
+                   ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(std::move(lowered), std::move(arena),
+                                   std::move(options))) {}
+Executor::~Executor() = default;
+
+const Graph& Executor::graph() const { return impl_->graph(); }
+
+void Executor::Run(std::span<const Argument> inputs, const RandomKey& random,
+                   const std::function<void()>& before_writes) {
+  impl_->Run(inputs, random, before_writes);
+}
+
+Tensor Executor::output(size_t i) const { return impl_->output(i); }
+
+const Plan& Executor::Prepare(std::span<const Argument> inputs) {
+  return impl_->Prepare(inputs);
+}
+
+}  // namespace strop

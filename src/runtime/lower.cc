@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/lower.h"
+
+#include <set>
+#include <string>
+
+#include "base/throw.h"
+#include "ops/registry.h"
+
+namespace strop {
+namespace {
+
+std::string OpTitle(const Graph& graph, const Node& node) {
+  const std::string domain = node.domain.empty() ? "ai.onnx" : node.domain;
+  return fmt::format("{} (domain {}, opset {})", Describe(graph, node), domain,
+                     graph.opset(node.domain));
+}
+
+void CheckCount(const Graph& graph, const Node& node, const char* what,
+                size_t count, const Arity& arity) {
+  const auto n = static_cast<int64_t>(count);
+  if (n >= arity.min && n <= arity.max) return;
+  std::string wanted = std::to_string(arity.min);
+  if (arity.max == Arity::kVariadic) {
+    wanted += " or more";
+  } else if (arity.max != arity.min) {
+    wanted += fmt::format(" to {}", arity.max);
+  }
+  Throw(ErrorCode::kInvalidGraph, "{} takes {} {}, the node has {}",
+        Describe(graph, node), wanted, what, n);
+}
+
+void FindOps(LoweredGraph& lowered,
+             std::span<const CustomOpDomain* const> custom_ops) {
+  const Graph& graph = lowered.graph;
+  std::set<std::string> unknown;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const size_t index = static_cast<size_t>(id.index);
+    if (lowered.ops.size() <= index) lowered.ops.resize(index + 1, nullptr);
+    const OpDef* op =
+        FindOp(node.domain, node.op_type, graph.opset(node.domain), custom_ops);
+    lowered.ops[index] = op;
+    if (op == nullptr) {
+      unknown.insert(OpTitle(graph, node));
+      continue;
+    }
+    CheckCount(graph, node, "inputs", node.inputs.size(), op->inputs);
+    CheckCount(graph, node, "outputs", node.outputs.size(), op->outputs);
+  }
+  if (!unknown.empty()) {
+    std::string list;
+    for (const std::string& title : unknown) {
+      list += (list.empty() ? "" : "; ") + title;
+    }
+    Throw(ErrorCode::kNotImplemented,
+          "the graph \"{}\" uses ops that Strop does not have: {}", graph.name,
+          list);
+  }
+}
+
+void FindWriters(LoweredGraph& lowered) {
+  const Graph& graph = lowered.graph;
+  lowered.writes_inputs.assign(lowered.ops.size(), false);
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const OpDef& op = *lowered.ops[static_cast<size_t>(id.index)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] && op.mutates.contains(i)) {
+        lowered.writes_inputs[static_cast<size_t>(id.index)] = true;
+      }
+    }
+  }
+}
+
+void MarkAncestors(const Graph& graph, ValueId value,
+                   std::vector<bool>& needed) {
+  std::vector<NodeId> stack = {graph.value(value).producer};
+  while (!stack.empty()) {
+    const NodeId id = stack.back();
+    stack.pop_back();
+    if (!id || needed[static_cast<size_t>(id.index)]) continue;
+    needed[static_cast<size_t>(id.index)] = true;
+    for (ValueId input : graph.node(id).inputs) {
+      if (input) stack.push_back(graph.value(input).producer);
+    }
+  }
+}
+
+}  // namespace
+
+LoweredGraph Lower(Graph graph,
+                   std::span<const CustomOpDomain* const> custom_ops) {
+  LoweredGraph lowered;
+  lowered.graph = std::move(graph);
+  lowered.graph.SortNodes();
+  FindOps(lowered, custom_ops);
+  FindWriters(lowered);
+
+  std::vector<bool> needed(lowered.ops.size(), false);
+  for (ValueId output : lowered.graph.outputs()) {
+    MarkAncestors(lowered.graph, output, needed);
+  }
+  for (bool first : {true, false}) {
+    for (NodeId id : lowered.graph.order()) {
+      if (needed[static_cast<size_t>(id.index)] == first) {
+        lowered.order.push_back(id);
+      }
+    }
+  }
+  return lowered;
+}
+
+}  // namespace strop

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lower: what is fixed for a graph whatever its input shapes are.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "strop/op.h"
+
+namespace strop {
+
+struct LoweredGraph {
+  Graph graph;
+  // Nodes as they run: what the graph's outputs need comes first, in the
+  // graph's order, then the rest. Nodes that write into graph inputs stand
+  // after everything that can fail on data.
+  std::vector<NodeId> order;
+  std::vector<const OpDef*> ops;    // by node index
+  std::vector<bool> writes_inputs;  // by node index: mutates a graph input
+};
+
+// Finds the OpDef of every node. Throws kNotImplemented that names every
+// node without one, and kInvalidGraph for a wrong number of inputs or
+// outputs.
+LoweredGraph Lower(Graph graph,
+                   std::span<const CustomOpDomain* const> custom_ops = {});
+
+}  // namespace strop

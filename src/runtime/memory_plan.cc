@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/memory_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace strop {
+namespace {
+
+constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD vector
+
+size_t RoundUp(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+bool LivesOverlap(const BufferLife& a, const BufferLife& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+// The offset for `bytes` among `placed` buffers, which are sorted by offset.
+size_t FindGap(const std::vector<std::pair<size_t, size_t>>& placed,
+               size_t bytes) {
+  size_t best = 0, best_size = 0;
+  bool found = false;
+  size_t end = 0;
+  for (const auto& [offset, size] : placed) {
+    if (offset > end) {
+      const size_t gap = offset - end;
+      if (gap >= bytes && (!found || gap < best_size)) {
+        found = true;
+        best = end;
+        best_size = gap;
+      }
+    }
+    end = std::max(end, offset + size);
+  }
+  return found ? best : end;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
+  MemoryPlan plan;
+  plan.offsets.resize(buffers.size(), 0);
+  std::vector<size_t> by_size(buffers.size());
+  std::iota(by_size.begin(), by_size.end(), size_t{0});
+  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) {
+    return buffers[a].bytes > buffers[b].bytes;
+  });
+
+  std::vector<size_t> placed;  // indices of buffers that have an offset
+  std::vector<std::pair<size_t, size_t>> conflicts;
+  for (size_t i : by_size) {
+    const size_t bytes = RoundUp(buffers[i].bytes);
+    if (bytes == 0) continue;
+    conflicts.clear();
+    for (size_t other : placed) {
+      if (LivesOverlap(buffers[i], buffers[other])) {
+        conflicts.emplace_back(plan.offsets[other],
+                               RoundUp(buffers[other].bytes));
+      }
+    }
+    std::sort(conflicts.begin(), conflicts.end());
+    plan.offsets[i] = FindGap(conflicts, bytes);
+    plan.total_bytes = std::max(plan.total_bytes, plan.offsets[i] + bytes);
+    placed.push_back(i);
+  }
+  return plan;
+}
+
+}  // namespace strop
