@@ -189,10 +189,10 @@ class Sizer::Impl {
     node.name = graph_.value_name(source.value);
     node.SetAttribute("layout", static_cast<int64_t>(layout));
 
-    static const OpDef kReorderOp = {.name = "Reorder", .domain = kInternal};
+    static const OpDef& reorder = *FindOp(kInternal, "Reorder", 1);
     const KernelInput input = {.info = source.info, .layout = source.layout};
     KernelRequest request = {.node = OpNode(graph_, node),
-                             .op = kReorderOp,
+                             .op = reorder,
                              .inputs = {&input, 1},
                              .outputs = {&source.info, 1},
                              .num_threads = options_.num_threads};
@@ -206,7 +206,7 @@ class Sizer::Impl {
     const int to =
         AddSlot(source.value, source.info, PlanSlot::Storage::kArena, layout);
     step.node = &node;
-    step.op = &kReorderOp;
+    step.op = &reorder;
     step.kernel = std::move(choice.kernel);
     step.scratch_bytes = choice.scratch_bytes;
     step.inputs = {from};
