@@ -65,9 +65,7 @@ class STROP_EXPORT CheckpointState {
   // The functions below throw kNotFound for an unknown name.
   bool RequiresGrad(std::string_view name) const;
   // The value itself, in place: reading it is always current, writing to it
-  // is seen by the next step. Ask again before writing after a step: steps
-  // keep copies in other layouts, which are renewed when somebody has asked.
-  // Valid while the state lives.
+  // is seen by the next step. Valid while the state lives.
   Tensor ParameterValue(std::string_view name) const;
   // Copies `value` into the parameter. Type and shape must be equal.
   void UpdateParameter(std::string_view name, const Tensor& value);

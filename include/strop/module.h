@@ -38,8 +38,8 @@ using ModelSource =
 
 struct ModelIdentifiers {
   ModelSource train;
-  std::optional<ModelSource> eval;       // without: no EvalStep, no export
-  std::optional<ModelSource> optimizer;  // without: no Optimizer
+  std::optional<ModelSource> eval = {};       // without: no EvalStep, no export
+  std::optional<ModelSource> optimizer = {};  // without: no Optimizer
 };
 
 class STROP_EXPORT Module {
@@ -107,16 +107,15 @@ class STROP_EXPORT Module {
                               bool trainable_only = true) const;
   // The inverse. On a nominal state `trainable_only` must be false; the
   // state then becomes complete.
-  void CopyBufferToParameters(const Tensor& buffer,
-                              bool trainable_only = true);
+  void CopyBufferToParameters(const Tensor& buffer, bool trainable_only = true);
 
   // Writes an inference model: the eval graph cut to `output_names` (any
   // values of it), with the current parameters as initializers. Throws
   // kFailedState without an eval model given as a path, kNotFound for an
   // unknown name.
-  void ExportModelForInferencing(const std::filesystem::path& path,
-                                 std::span<const std::string> output_names)
-      const;
+  void ExportModelForInferencing(
+      const std::filesystem::path& path,
+      std::span<const std::string> output_names) const;
 
   CheckpointState& state() const;
 

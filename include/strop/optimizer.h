@@ -25,6 +25,10 @@ class STROP_EXPORT Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  // Makes the moments of a nominal state that was completed; Step does it by
+  // itself. Does nothing for any other state.
+  void ConstructState();
+
   // One update of every trainable parameter, in place. Gradients stay as
   // they are (clipped, if the model clips).
   void Step();
