@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Module against the conformance list of ONNX Runtime's training API: a test
+// is named after the line that it shows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "graph/onnx_io.h"
+#include "training/golden.h"
+#include "training/tiny.h"
+
+namespace strop::tiny {
+namespace {
+
+using Names = std::vector<std::string>;
+using Floats = std::vector<float>;
+
+Models WithTrain(const std::function<void(Graph&)>& change) {
+  Models models = Models::Default();
+  Model model = TrainModel();
+  change(model.graph);
+  models.train = EncodeOnnx(model);
+  return models;
+}
+
+void AddInput(Graph& graph, const std::string& name) {
+  graph.AddInput(name, ValueType::OfTensor(
+                           DataType::kFloat32,
+                           std::vector<Dimension>{{.value = 2, .symbol = {}}}));
+}
+
+void RemoveInput(Graph& graph, const std::string& name) {
+  std::vector<ValueId> inputs(graph.inputs().begin(), graph.inputs().end());
+  std::erase(inputs, graph.Find(name));
+  graph.SetInputs(inputs);
+}
+
+// Removes the accumulator, which reads buffer and flag.
+void RemoveAccumulator(Graph& graph) {
+  graph.RemoveNode(graph.value(graph.Find("w_grad.accumulation.out")).producer);
+  graph.SetOutputs({graph.Find("loss")});
+}
+
+TEST(Conformance, Line18_InputsAreSortedByName) {
+  // A gradient suffix counts after a parameter's name only, and a name that
+  // the checkpoint does not have is a user input.
+  const Models models = WithTrain([](Graph& graph) {
+    AddInput(graph, "x_grad");
+    AddInput(graph, "missing");
+  });
+  Session session(models);
+  EXPECT_EQ(session.module.TrainingInputNames(),
+            (Names{"x", "x_grad", "missing"}));
+}
+
+TEST(Conformance, Line18_ATrainableParameterThatTheGraphLacksIsAnError) {
+  const Environment environment;
+  CheckpointState state = State(environment);
+  AddParameter(state, "surplus", /*requires_grad=*/true, {1});
+  const Models models = Models::Default();
+  const Thrown thrown =
+      ErrorOf([&] { Module(models.identifiers(), &state, {}, environment); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidGraph);
+  EXPECT_NE(thrown.text.find("\"surplus\""), std::string::npos) << thrown.text;
+  EXPECT_FALSE(state.Gradient("w").has_value());
+}
+
+TEST(Conformance, Line18_AFrozenParameterThatTheGraphLacksIsFine) {
+  const Environment environment;
+  CheckpointState state = State(environment);
+  AddParameter(state, "surplus", /*requires_grad=*/false, {1});
+  const Models models = Models::Default();
+  Module module(models.identifiers(), &state, {}, environment);
+  EXPECT_EQ(module.GetParametersSize(/*trainable_only=*/false), 4);
+}
+
+TEST(Conformance, Line19_NamesAndCountsExcludeHiddenOnes) {
+  Session session;
+  EXPECT_EQ(session.module.TrainingInputNames(), Names{"x"});
+  EXPECT_EQ(session.module.TrainingOutputNames(), (Names{"loss", "y"}));
+  EXPECT_EQ(session.module.EvalInputNames(), Names{"x"});
+  EXPECT_EQ(session.module.EvalOutputNames(), (Names{"loss", "y"}));
+  const Module::InputInfo& x = session.module.TrainingInputs().at(0);
+  EXPECT_EQ(x.type, DataType::kFloat32);
+  EXPECT_TRUE(x.has_shape);
+  EXPECT_EQ(x.dims, (std::vector<int64_t>{-1, 2}));
+}
+
+TEST(Conformance, Line20_ATrainableParameterNeedsAGradientBuffer) {
+  const Models models = WithTrain([](Graph& graph) {
+    RemoveAccumulator(graph);
+    RemoveInput(graph, "w_grad.accumulation.buffer");
+  });
+  const Thrown thrown = ErrorOf([&] { Session session(models); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidGraph);
+  EXPECT_NE(thrown.text.find("w_grad.accumulation.buffer"), std::string::npos)
+      << thrown.text;
+}
+
+TEST(Conformance, Line20_AFrozenParameterMustNotHaveOne) {
+  const Models models = WithTrain(
+      [](Graph& graph) { AddInput(graph, "b_grad.accumulation.buffer"); });
+  const Thrown thrown = ErrorOf([&] { Session session(models); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidGraph);
+  EXPECT_NE(thrown.text.find("frozen"), std::string::npos) << thrown.text;
+}
+
+TEST(Conformance, Line21_PrepackingMustNotBeAskedFor) {
+  const auto make = [](const SessionOptions& options) {
+    return ErrorOf([&] { Session session(Models::Default(), options); });
+  };
+  SessionOptions options;
+  EXPECT_FALSE(make(options).code.has_value());
+  EXPECT_TRUE(options.config.empty());  // the caller's copy stays
+  options.config["session.disable_prepacking"] = "1";
+  EXPECT_FALSE(make(options).code.has_value());
+  options.config["session.disable_prepacking"] = "0";
+  EXPECT_EQ(make(options).code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Conformance, Line22_TheFirstTrainStepOverwritesGradients) {
+  Session session;
+  EXPECT_EQ(session.gradient(), (Floats{0, 0}));
+  session.state.Gradient("w")->values<float>()[0] = 100;
+  EXPECT_EQ(session.Step(3, 5), 3 * 1 + 5 * -2 + 0.75f);
+  EXPECT_EQ(session.gradient(), (Floats{3, 5}));
+}
+
+TEST(Conformance, Line23_GradientsAddUp) {
+  Session session;
+  for (int n = 1; n <= 4; ++n) {
+    session.Step(3, 5);
+    EXPECT_EQ(session.gradient(), (Floats{3.0f * n, 5.0f * n}));
+  }
+}
+
+TEST(Conformance, Line23_GradientsOfAGoldenModelAddUp) {
+  const golden::Case golden("nominal");
+  golden::TrainingRun run(golden, "checkpoint", /*threads=*/1);
+  const auto batch = golden.Batch(0, run.module().TrainingInputNames());
+  run.module().TrainStep(batch, nullptr);
+  golden::Named first = run.Gradients();
+  run.module().TrainStep(batch, nullptr);
+  run.module().TrainStep(batch, nullptr);
+  std::map<std::string, Tensor> tripled;
+  for (auto& [name, gradient] : first) {
+    for (float& x : gradient.values<float>()) x *= 3;
+    tripled.emplace(name, gradient.view());
+  }
+  EXPECT_LE(golden::Difference(tripled, run.Gradients()), 1e-6);
+}
+
+TEST(Conformance, Line24_LazyResetOverwritesInTheNextTrainStep) {
+  Session session;
+  Optimizer optimizer(Models::Default("SGDOptimizerV2").identifiers(),
+                      &session.state, {}, session.environment);
+  session.Step(3, 5);
+  session.module.LazyResetGrad();
+  EXPECT_EQ(session.gradient(), (Floats{3, 5}));
+  // An optimizer step in between still sees the old gradients.
+  optimizer.SetLearningRate(0.5f);
+  optimizer.Step();
+  EXPECT_EQ(session.w(), (Floats{1 - 1.5f, -2 - 2.5f}));
+  session.Step(1, 2);
+  EXPECT_EQ(session.gradient(), (Floats{1, 2}));
+}
+
+TEST(Conformance, Line25_AFailedTrainStepKeepsAPendingReset) {
+  Session session;
+  session.Step(3, 5);
+  session.module.LazyResetGrad();
+  const OwnedTensor wrong = FloatTensor({1, 3}, {1, 2, 3});
+  EXPECT_EQ(ErrorOf([&] {
+              session.module.TrainStep({&wrong.view(), 1}, nullptr);
+            }).code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(session.gradient(), (Floats{3, 5}));
+  session.Step(1, 2);
+  EXPECT_EQ(session.gradient(), (Floats{1, 2}));
+}
+
+TEST(Conformance, Line26_WrongCountsAreNamed) {
+  Session session;
+  const OwnedTensor x = FloatTensor({1, 2}, {1, 2});
+  const Tensor two[] = {x, x};
+  Thrown thrown = ErrorOf([&] { session.module.TrainStep(two, nullptr); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(thrown.text.find("1 inputs are wanted (\"x\"), 2 were given"),
+            std::string::npos)
+      << thrown.text;
+  OwnedTensor loss(DataType::kFloat32, {});
+  const std::span<const Tensor> outputs(&loss.view(), 1);
+  thrown = ErrorOf([&] { session.module.TrainStep({&x.view(), 1}, outputs); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(thrown.text.find("2 outputs are wanted"), std::string::npos)
+      << thrown.text;
+  EXPECT_EQ(session.gradient(), (Floats{0, 0}));
+}
+
+TEST(Conformance, Line27_AStepWithoutOutputsAccumulatesToo) {
+  Session session;
+  const OwnedTensor x = FloatTensor({1, 2}, {3, 5});
+  session.module.TrainStep({&x.view(), 1}, std::span<const Tensor>());
+  session.module.TrainStep({&x.view(), 1}, nullptr);
+  EXPECT_EQ(session.gradient(), (Floats{6, 10}));
+}
+
+TEST(Conformance, Line28_GivenOutputsAreWrittenInPlace) {
+  Session session;
+  const OwnedTensor x = FloatTensor({1, 2}, {3, 5});
+  float loss = 0, y[2] = {};
+  const Tensor outputs[] = {Tensor(Shape{}, &loss), Tensor(Shape{1, 2}, y)};
+  session.module.TrainStep({&x.view(), 1}, outputs);
+  EXPECT_EQ(loss, -6.25f);
+  EXPECT_EQ(y[0], 3.5f);
+  EXPECT_EQ(y[1], -9.75f);
+
+  const Tensor wrong[] = {Tensor(Shape{}, &loss), Tensor(Shape{2}, y)};
+  const Thrown thrown = ErrorOf([&] {
+    session.module.TrainStep({&x.view(), 1}, wrong);
+  });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(thrown.text.find("\"y\""), std::string::npos) << thrown.text;
+  EXPECT_EQ(session.gradient(), (Floats{3, 5}));  // as before
+}
+
+TEST(Conformance, Line28_TensorsInTheVectorAreReused) {
+  Session session;
+  const OwnedTensor x = FloatTensor({1, 2}, {3, 5});
+  std::vector<OwnedTensor> outputs;
+  session.module.TrainStep({&x.view(), 1}, &outputs);
+  const void* memory = outputs[1].view().data();
+  session.module.TrainStep({&x.view(), 1}, &outputs);
+  EXPECT_EQ(outputs[1].view().data(), memory);
+}
+
+TEST(Conformance, Line29_EvalWithoutAnEvalModelIsAnError) {
+  Models models = Models::Default();
+  models.eval.clear();
+  Session session(models);
+  const OwnedTensor x = FloatTensor({1, 2}, {3, 5});
+  EXPECT_EQ(ErrorOf([&] {
+              session.module.EvalStep({&x.view(), 1}, nullptr);
+            }).code,
+            ErrorCode::kFailedState);
+  EXPECT_TRUE(session.module.EvalInputNames().empty());
+  EXPECT_TRUE(session.module.EvalOutputNames().empty());
+}
+
+TEST(Module, BindsEvalParametersByName) {
+  // w and b have equal shapes and other positions in the eval graph.
+  Session session;
+  const OwnedTensor x = FloatTensor({1, 2}, {3, 5});
+  std::vector<OwnedTensor> outputs;
+  session.module.EvalStep({&x.view(), 1}, &outputs);
+  EXPECT_EQ(Values(outputs.at(0)), Floats{-6.25f});
+  EXPECT_EQ(Values(outputs.at(1)), (Floats{3.5f, -9.75f}));
+}
+
+TEST(Conformance, Line47_ParametersAreReadAndUpdated) {
+  Session session;
+  CheckpointState& state = session.state;
+  state.UpdateParameter("b", FloatTensor({2}, {8, 9}));  // frozen is fine
+  EXPECT_EQ(Values(state.ParameterValue("b")), (Floats{8, 9}));
+  EXPECT_EQ(ErrorOf([&] { state.ParameterValue("nobody"); }).code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(ErrorOf([&] {
+              state.UpdateParameter("nobody", FloatTensor({2}, {0, 0}));
+            }).code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(
+      ErrorOf([&] { state.UpdateParameter("w", FloatTensor({1}, {0})); }).code,
+      ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ErrorOf([&] {
+              state.UpdateParameter("w", OwnedTensor(DataType::kInt32, {2}));
+            }).code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(session.w(), (Floats{1, -2}));
+}
+
+TEST(Conformance, Line48_ParametersOutliveTheSession) {
+  const Environment environment;
+  CheckpointState state = State(environment);
+  const Models models = Models::Default();
+  { Module module(models.identifiers(), &state, {}, environment); }
+  state.UpdateParameter("w", FloatTensor({2}, {4, 5}));
+  EXPECT_EQ(Values(state.ParameterValue("w")), (Floats{4, 5}));
+}
+
+TEST(Conformance, Line49_AnUpdateIsSeenByTheNextStep) {
+  Session session;
+  session.Step(3, 5);
+  session.state.UpdateParameter("w", FloatTensor({2}, {10, 20}));
+  EXPECT_EQ(session.Step(3, 5), 3 * 10 + 5 * 20 + 0.75f);
+  session.state.ParameterValue("w").values<float>()[0] = 0;
+  EXPECT_EQ(session.Step(3, 5), 5 * 20 + 0.75f);
+}
+
+TEST(Conformance, Line50_SizesAndBuffersFollowTheTrainingGraph) {
+  Session session;
+  EXPECT_EQ(session.module.GetParametersSize(), 2);
+  EXPECT_EQ(session.module.GetParametersSize(/*trainable_only=*/false), 4);
+  OwnedTensor buffer(DataType::kFloat32, {4});
+  session.module.CopyParametersToBuffer(buffer, /*trainable_only=*/false);
+  // w stands before b among the graph's inputs.
+  EXPECT_EQ(Values(buffer), (Floats{1, -2, 0.5f, 0.25f}));
+  session.module.CopyBufferToParameters(FloatTensor({4}, {5, 6, 7, 8}),
+                                        /*trainable_only=*/false);
+  EXPECT_EQ(session.w(), (Floats{5, 6}));
+  EXPECT_EQ(Values(session.state.ParameterValue("b")), (Floats{7, 8}));
+  session.module.CopyBufferToParameters(FloatTensor({2}, {1, 1}));
+  EXPECT_EQ(session.w(), (Floats{1, 1}));
+  EXPECT_EQ(session.Step(3, 5), 3 + 5 + 15);
+}
+
+TEST(Conformance, Line51_OtherBuffersAreRefused) {
+  Session session;
+  for (bool trainable_only : {true, false}) {
+    const OwnedTensor wrong_size(DataType::kFloat32, {3});
+    const OwnedTensor wrong_type(DataType::kFloat64, {trainable_only ? 2 : 4});
+    for (const OwnedTensor* buffer : {&wrong_size, &wrong_type}) {
+      EXPECT_EQ(ErrorOf([&] {
+                  session.module.CopyParametersToBuffer(*buffer,
+                                                        trainable_only);
+                }).code,
+                ErrorCode::kInvalidArgument);
+      EXPECT_EQ(ErrorOf([&] {
+                  session.module.CopyBufferToParameters(*buffer,
+                                                        trainable_only);
+                }).code,
+                ErrorCode::kInvalidArgument);
+    }
+  }
+  EXPECT_EQ(session.w(), (Floats{1, -2}));
+}
+
+TEST(Conformance, Line52_ANominalStateAllowsAndRefuses) {
+  const golden::Case golden("nominal");
+  golden::TrainingRun run(golden, "nominal_checkpoint", /*threads=*/1);
+  Module& module = run.module();
+  EXPECT_TRUE(run.state().is_nominal());
+  EXPECT_EQ(run.state().ParameterNames().size(), 4u);
+  EXPECT_TRUE(run.state().HasParameter("fc1.bias"));
+  EXPECT_EQ(module.GetParametersSize(/*trainable_only=*/false), 66);
+  EXPECT_EQ(module.GetParametersSize(/*trainable_only=*/true), 59);
+  EXPECT_EQ(module.TrainingInputNames(), (Names{"input", "labels"}));
+  // The rate may be read and set before values are there.
+  EXPECT_EQ(run.optimizer().GetLearningRate(), 0.001f);
+  run.optimizer().SetLearningRate(0.25f);
+  EXPECT_EQ(run.optimizer().GetLearningRate(), 0.25f);
+
+  const auto batch = golden.Batch(0, module.TrainingInputNames());
+  const OwnedTensor buffer(DataType::kFloat32, {66});
+  const Names outputs = {"output"};
+  const std::function<void()> refused[] = {
+      [&] { module.TrainStep(batch, nullptr); },
+      [&] { module.EvalStep(batch, nullptr); },
+      [&] { run.optimizer().Step(); },
+      [&] { module.ExportModelForInferencing("never.onnx", outputs); },
+      [&] { module.CopyParametersToBuffer(buffer, false); },
+      [&] { run.state().ParameterValue("fc1.bias"); },
+      [&] { run.state().UpdateParameter("fc1.bias", buffer); },
+  };
+  for (const auto& call : refused) {
+    EXPECT_EQ(ErrorOf(call).code, ErrorCode::kFailedState);
+  }
+  EXPECT_NE(
+      ErrorOf(refused[0]).text.find("Please load the model parameters first."),
+      std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists("never.onnx"));
+
+  const auto path =
+      std::filesystem::path(testing::TempDir()) / "line52_checkpoint";
+  run.state().Save(path);
+  EXPECT_TRUE(CheckpointState::Load(path, run.environment()).is_nominal());
+  std::filesystem::remove(path);
+}
+
+TEST(Conformance, Line53_ANominalStateIsCompletedWithAllParametersOnly) {
+  const golden::Case golden("nominal");
+  golden::TrainingRun run(golden, "nominal_checkpoint", /*threads=*/1);
+  const OwnedTensor trainable(DataType::kFloat32, {59});
+  const OwnedTensor all(DataType::kFloat32, {66});
+  EXPECT_EQ(ErrorOf([&] {
+              run.module().CopyBufferToParameters(trainable, true);
+            }).code,
+            ErrorCode::kFailedState);
+  EXPECT_EQ(ErrorOf([&] {
+              run.module().CopyBufferToParameters(trainable, false);
+            }).code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(run.state().is_nominal());
+  run.module().CopyBufferToParameters(all, false);
+  EXPECT_FALSE(run.state().is_nominal());
+  run.Train(0, 1);
+}
+
+TEST(Conformance, Line54_ACompletedNominalRunEqualsACompleteOne) {
+  const golden::Case golden("nominal");
+  golden::TrainingRun full(golden, "checkpoint", /*threads=*/1);
+  golden::TrainingRun device(golden, "nominal_checkpoint", /*threads=*/1);
+  OwnedTensor buffer(DataType::kFloat32, {66});
+  full.module().CopyParametersToBuffer(buffer, false);
+  device.module().CopyBufferToParameters(buffer, false);
+  for (golden::TrainingRun* run : {&full, &device}) run->Train(0, 3);
+  EXPECT_EQ(device.losses(), full.losses());
+  const golden::Named parameters = full.Parameters();
+  const golden::Named gradients = full.Gradients();
+  for (const auto& [name, value] : device.Parameters()) {
+    EXPECT_EQ(Values(value), Values(parameters.at(name))) << name;
+  }
+  EXPECT_EQ(gradients.size(), 3u);
+  for (const auto& [name, value] : device.Gradients()) {
+    EXPECT_EQ(Values(value), Values(gradients.at(name))) << name;
+  }
+}
+
+constexpr OpDef kTwice = {
+    .name = "Twice",
+    .domain = "example",
+    .infer =
+        [](InferContext& c) {
+          c.SetOutput(0, c.input(0).type, c.input(0).shape);
+        },
+    .reference =
+        Instantiate<strop::Floats>([]<class T>(const KernelContext& c) {
+          auto x = c.in<T>(0);
+          auto y = c.out<T>(0);
+          for (size_t i = 0; i < y.size(); ++i) y[i] = 2 * x[i];
+        })};
+
+// `name` goes through the custom op before its readers see it.
+void Double(Model& model, const std::string& name) {
+  model.opset_imports.emplace_back("example", 1);
+  Graph& graph = model.graph;
+  graph.opset_imports["example"] = 1;
+  const ValueId source = graph.Find(name);
+  const ValueId twice = graph.AddValue(name + "_twice");
+  graph.ReplaceUses(source, twice);
+  Node node;
+  node.op_type = "Twice";
+  node.domain = "example";
+  node.inputs = {source};
+  node.outputs = {twice};
+  graph.InsertNode(0, std::move(node));
+}
+
+TEST(Conformance, Line58_CustomOpsReachEveryGraph) {
+  Model train = TrainModel(), eval = EvalModel();
+  Model sgd = OptimizerModel("SGDOptimizerV2");
+  Double(train, "x");
+  Double(eval, "x");
+  Double(sgd, "learning_rate");
+  const Models models = {.train = EncodeOnnx(train),
+                         .eval = EncodeOnnx(eval),
+                         .optimizer = EncodeOnnx(sgd)};
+  const CustomOpDomain domain = {"example", {&kTwice}};
+  const CustomOpDomain* const domains[] = {&domain};
+  Session session(models, {}, domains);
+  Optimizer optimizer(models.identifiers(), &session.state, {},
+                      session.environment, {}, domains);
+  EXPECT_EQ(session.Step(3, 5), 6 * 1 + 10 * -2 + 0.75f);
+  EXPECT_EQ(session.gradient(), (Floats{6, 10}));
+  optimizer.SetLearningRate(0.25f);
+  optimizer.Step();
+  EXPECT_EQ(session.w(), (Floats{1 - 3, -2 - 5}));
+  const OwnedTensor x = FloatTensor({1, 2}, {1, 1});
+  std::vector<OwnedTensor> outputs;
+  session.module.EvalStep({&x.view(), 1}, &outputs);
+  EXPECT_EQ(Values(outputs.at(0)), Floats{2 * -2 + 2 * -7 + 0.75f});
+
+  const Thrown thrown = ErrorOf([&] { Session without(models); });
+  EXPECT_EQ(thrown.code, ErrorCode::kNotImplemented);
+  EXPECT_NE(thrown.text.find("Twice"), std::string::npos) << thrown.text;
+}
+
+TEST(Conformance, Line63_TwoSessionsShareOneState) {
+  Session first;
+  const Models models = Models::Default();
+  {
+    Module second(models.identifiers(), &first.state, {}, first.environment);
+    const OwnedTensor x = FloatTensor({1, 2}, {1, 2});
+    first.Step(3, 5);
+    second.TrainStep({&x.view(), 1}, nullptr);
+    EXPECT_EQ(first.gradient(), (Floats{1, 2}));
+    first.state.UpdateParameter("w", FloatTensor({2}, {0, 0}));
+    std::vector<OwnedTensor> outputs;
+    second.TrainStep({&x.view(), 1}, &outputs);
+    EXPECT_EQ(Values(outputs.at(0)), Floats{0.75f});
+  }
+  first.module.LazyResetGrad();
+  EXPECT_EQ(first.Step(3, 5), 0.75f);
+  EXPECT_EQ(first.gradient(), (Floats{3, 5}));
+}
+
+TEST(Module, GoesOnWhenTheStateIsMoved) {
+  Session session;
+  session.Step(3, 5);
+  CheckpointState moved = std::move(session.state);
+  moved.UpdateParameter("w", FloatTensor({2}, {0, 0}));
+  EXPECT_EQ(session.Step(1, 2), 0.75f);
+  EXPECT_EQ(Values(*moved.Gradient("w")), (Floats{4, 7}));
+}
+
+TEST(Conformance, Line64_TheSeedMayBeSetBeforeAndAfter) {
+  SetSeed(7);
+  Session session;
+  SetSeed(8);
+  EXPECT_EQ(session.Step(3, 5), -6.25f);
+  SetSeed(0);
+}
+
+TEST(Module, NamesInputWantedAndGiven) {
+  Session session;
+  const auto text = [&](const Tensor& x) {
+    return ErrorOf([&] { session.module.TrainStep({&x, 1}, nullptr); }).text;
+  };
+  EXPECT_EQ(text(OwnedTensor(DataType::kInt32, {1, 2})),
+            "TrainStep: input \"x\" is wanted as float32 of shape (batch, 2), "
+            "int32 of shape (1, 2) was given");
+  EXPECT_EQ(text(OwnedTensor(DataType::kFloat32, {2})),
+            "TrainStep: input \"x\" is wanted as float32 of shape (batch, 2), "
+            "float32 of shape (2) was given");
+  EXPECT_EQ(text(OwnedTensor(DataType::kFloat32, {4, 3})),
+            "TrainStep: input \"x\" is wanted as float32 of shape (batch, 2), "
+            "float32 of shape (4, 3) was given");
+  EXPECT_EQ(text(Tensor(DataType::kFloat32, Shape{1, 2}, nullptr)),
+            "TrainStep: input \"x\" has no data");
+  EXPECT_EQ(session.gradient(), (Floats{0, 0}));
+}
+
+TEST(Module, EqualSymbolsAreEqualSizes) {
+  const golden::Case golden("nominal");
+  golden::TrainingRun run(golden, "checkpoint", /*threads=*/1);
+  auto batch = golden.Batch(0, run.module().TrainingInputNames());
+  int64_t labels[3] = {};
+  batch[1] = Tensor(Shape{3}, labels);
+  const Thrown thrown =
+      ErrorOf([&] { run.module().TrainStep(batch, nullptr); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(thrown.text.find("\"labels\" is 3"), std::string::npos)
+      << thrown.text;
+}
+
+TEST(Module, StateAndGraphMustAgree) {
+  for (const char* name : {"w", "w_grad.accumulation.buffer"}) {
+    const Models models = WithTrain([&](Graph& graph) {
+      ValueType& type = graph.value(graph.Find(name)).type;
+      (*type.dims)[0].value = 3;
+      type.encoded.clear();
+    });
+    const Thrown thrown = ErrorOf([&] { Session session(models); });
+    EXPECT_EQ(thrown.code, ErrorCode::kInvalidGraph);
+    EXPECT_NE(thrown.text.find(name), std::string::npos) << thrown.text;
+    EXPECT_NE(thrown.text.find("(3)"), std::string::npos) << thrown.text;
+  }
+}
+
+TEST(Module, NeedsTheResetFlag) {
+  const Models models = WithTrain([](Graph& graph) {
+    RemoveAccumulator(graph);
+    RemoveInput(graph, "lazy_reset_grad");
+  });
+  const Thrown thrown = ErrorOf([&] { Session session(models); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidGraph);
+  EXPECT_NE(thrown.text.find("lazy_reset_grad"), std::string::npos)
+      << thrown.text;
+}
+
+TEST(Module, NamesAnUnknownOp) {
+  const Models models = WithTrain([](Graph& graph) {
+    graph.node(graph.value(graph.Find("y")).producer).op_type = "Frobnicate";
+  });
+  const Thrown thrown = ErrorOf([&] { Session session(models); });
+  EXPECT_EQ(thrown.code, ErrorCode::kNotImplemented);
+  EXPECT_NE(thrown.text.find("Frobnicate"), std::string::npos) << thrown.text;
+}
+
+TEST(Module, RefusesACycle) {
+  const Models models = WithTrain([](Graph& graph) {
+    Node& scale = graph.node(graph.value(graph.Find("scaled")).producer);
+    scale.inputs[0] = graph.Find("y");
+  });
+  const Thrown thrown = ErrorOf([&] { Session session(models); });
+  EXPECT_EQ(thrown.code, ErrorCode::kInvalidGraph);
+  EXPECT_NE(thrown.text.find("scaled"), std::string::npos) << thrown.text;
+}
+
+TEST(Module, RefusesMissingAndTruncatedFiles) {
+  const Environment environment;
+  CheckpointState state = State(environment);
+  const std::filesystem::path folder = testing::TempDir();
+  EXPECT_EQ(ErrorOf([&] {
+              Module({.train = folder / "no_such_model.onnx"}, &state, {},
+                     environment);
+            }).code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(
+      ErrorOf([&] { Module({.train = folder}, &state, {}, environment); }).code,
+      ErrorCode::kIo);
+  const Models models = Models::Default();
+  for (size_t length = 0; length < models.train.size(); ++length) {
+    Models cut = models;
+    cut.train.resize(length);
+    // Some lengths are whole messages; none may do more than throw.
+    try {
+      Module module(cut.identifiers(), &state, {}, environment);
+    } catch (const Error&) {
+      EXPECT_FALSE(state.Gradient("w").has_value()) << length;
+    }
+  }
+}
+
+TEST(Module, TakesBatchesOfChangingSizes) {
+  Session session;
+  for (int64_t batch : {32, 5, 32, 1}) {
+    session.module.LazyResetGrad();
+    OwnedTensor x(DataType::kFloat32, {batch, 2});
+    std::ranges::fill(x.values<float>(), 1.0f);
+    std::vector<OwnedTensor> outputs;
+    session.module.TrainStep({&x.view(), 1}, &outputs);
+    const auto n = static_cast<float>(batch);
+    EXPECT_EQ(outputs[0].values<float>()[0], n * (1 - 2 + 0.75f));
+    EXPECT_EQ(outputs[1].shape(), (Shape{batch, 2}));
+    EXPECT_EQ(session.gradient(), (Floats{n, n}));
+    session.module.EvalStep({&x.view(), 1}, &outputs);
+    EXPECT_EQ(outputs[0].values<float>()[0], n * (1 - 2 + 0.75f));
+  }
+}
+
+TEST(Module, LabelsOutOfRangeChangeNothing) {
+  const golden::Case golden("nominal");
+  golden::TrainingRun run(golden, "checkpoint", /*threads=*/2);
+  run.Train(0, 1);
+  const golden::Named gradients = run.Gradients();
+  const auto batch = golden.Batch(1, run.module().TrainingInputNames());
+  for (int64_t label : {int64_t{3}, int64_t{-1}, int64_t{1} << 60}) {
+    OwnedTensor labels(batch[1]);
+    labels.values<int64_t>()[2] = label;
+    const Tensor wrong[] = {batch[0], labels};
+    const Thrown thrown =
+        ErrorOf([&] { run.module().TrainStep(wrong, nullptr); });
+    ASSERT_EQ(thrown.code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(thrown.text.find(std::to_string(label)), std::string::npos)
+        << thrown.text;
+  }
+  std::map<std::string, Tensor> before;
+  for (const auto& [name, tensor] : gradients) before.emplace(name, tensor);
+  EXPECT_EQ(golden::Difference(before, run.Gradients()), 0);
+  // The session goes on as if nothing had been tried, reset included.
+  run.Train(1, 2);
+  golden::TrainingRun untouched(golden, "checkpoint", /*threads=*/2);
+  untouched.Train(0, 2);
+  EXPECT_EQ(run.losses(), untouched.losses());
+}
+
+TEST(Module, ReportsOrRefusesALossThatIsNotFinite) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Session reporting;
+  EXPECT_TRUE(std::isnan(reporting.Step(nan, 1)));
+  EXPECT_TRUE(std::isnan(reporting.gradient()[0]));
+
+  SessionOptions options;
+  options.non_finite = SessionOptions::NonFinite::kError;
+  Session strict(Models::Default(), options);
+  strict.Step(3, 5);
+  strict.module.LazyResetGrad();
+  for (float x : {nan, std::numeric_limits<float>::infinity()}) {
+    const Thrown thrown = ErrorOf([&] { strict.Step(x, 1); });
+    EXPECT_EQ(thrown.code, ErrorCode::kNonFinite);
+    EXPECT_NE(thrown.text.find("\"loss\""), std::string::npos) << thrown.text;
+    EXPECT_EQ(strict.gradient(), (Floats{3, 5}));
+  }
+  strict.Step(1, 2);
+  EXPECT_EQ(strict.gradient(), (Floats{1, 2}));
+}
+
+TEST(Module, HoldsToItsMemoryLimit) {
+  SessionOptions options;
+  options.memory_limit_bytes = 64;
+  Session session(Models::Default(), options);
+  OwnedTensor x(DataType::kFloat32, {1000, 2});
+  EXPECT_EQ(ErrorOf([&] {
+              session.module.TrainStep({&x.view(), 1}, nullptr);
+            }).code,
+            ErrorCode::kOutOfMemory);
+  EXPECT_EQ(session.gradient(), (Floats{0, 0}));
+}
+
+TEST(Module, DescribesThePlanOfTheLastStepOrOfInputs) {
+  Session session;
+  EXPECT_EQ(ErrorOf([&] {
+              session.module.DescribePlan(true, {}, Module::PlanFormat::kText);
+            }).code,
+            ErrorCode::kFailedState);
+  const Tensor x(DataType::kFloat32, Shape{7, 2}, nullptr);
+  const std::string plan =
+      session.module.DescribePlan(true, {&x, 1}, Module::PlanFormat::kText);
+  EXPECT_NE(plan.find("ReduceSum"), std::string::npos) << plan;
+  session.Step(3, 5);
+  const std::string json =
+      session.module.DescribePlan(true, {}, Module::PlanFormat::kJson);
+  EXPECT_EQ(json.front(), '{');
+}
+
+TEST(Module, WritesAProfileWhenAsked) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "trace.json";
+  Session silent;
+  EXPECT_EQ(ErrorOf([&] { silent.module.WriteProfile(path); }).code,
+            ErrorCode::kFailedState);
+  SessionOptions options;
+  options.enable_profiling = true;
+  Session session(Models::Default(), options);
+  session.Step(3, 5);
+  session.module.WriteProfile(path);
+  EXPECT_GT(std::filesystem::file_size(path), 2u);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace strop::tiny
