@@ -2,8 +2,13 @@
 #include "providers/cpu/kernel_list.h"
 
 #include "graph/graph.h"
+#include "providers/cpu/conv/kernels.h"
+#include "providers/cpu/conv/reorder.h"
 #include "providers/cpu/gemm/kernels.h"
 #include "providers/cpu/simd/kernels.h"
+#ifdef STROP_WITH_ONEDNN
+#include "providers/cpu/onednn/kernels.h"
+#endif
 
 namespace strop {
 namespace {
@@ -16,6 +21,26 @@ constexpr KernelEntry kKernels[] = {
     {kMicrosoft, "FusedMatMul", "gemm.matmul", ChooseMatMul},
     {kInternal, "Gemm", "gemm", ChooseFusedGemm},
     {kInternal, "GemmAccumulate", "gemm.accumulate", ChooseGemmAccumulate},
+
+    // Convolution
+#ifdef STROP_WITH_ONEDNN
+    {kOnnx, "Conv", "onednn.conv", ChooseOneDnnConv},
+    {kMicrosoft, "ConvGrad", "onednn.conv", ChooseOneDnnConvGrad},
+    {kInternal, "ConvGradAccumulate", "onednn.conv", ChooseOneDnnConvGradAccumulate},
+#endif
+    {kOnnx, "Conv", "gemm.conv", ChooseGemmConv},
+    {kMicrosoft, "ConvGrad", "gemm.conv", ChooseGemmConvGrad},
+    {kInternal, "ConvGradAccumulate", "gemm.conv", ChooseGemmConvGradAccumulate},
+
+    // Pooling
+    {kOnnx, "MaxPool", "pool.max", ChooseMaxPool},
+    {kInternal, "MaxPoolGrad", "pool.max", ChooseMaxPoolGrad},
+    {kOnnx, "AveragePool", "pool.average", ChooseAveragePool},
+    {kInternal, "AveragePoolGrad", "pool.average", ChooseAveragePoolGrad},
+    {kOnnx, "GlobalAveragePool", "pool.average", ChooseGlobalAveragePool},
+
+    // Layouts
+    {kInternal, "Reorder", "reorder", ChooseReorder},
 
     // Elementwise
     {kOnnx, "Relu", "simd", ChooseUnary<UnaryOperation::kRelu>},

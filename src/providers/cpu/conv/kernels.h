@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The convolution and pooling kernels of our own, as kernel_list.cc names them.
+#pragma once
+
+#include "strop/execution_provider.h"
+
+namespace strop {
+
+// Matrix multiplication over im2col, plain layout, any spatial rank.
+KernelChoice ChooseGemmConv(const KernelRequest& request);
+// com.microsoft:ConvGrad
+KernelChoice ChooseGemmConvGrad(const KernelRequest& request);
+// strop.internal:ConvGradAccumulate
+KernelChoice ChooseGemmConvGradAccumulate(const KernelRequest& request);
+
+// Pooling in the layout in which the input lies, up to 3 spatial axes.
+KernelChoice ChooseMaxPool(const KernelRequest& request);
+// strop.internal:MaxPoolGrad, for the indices of the kernel above.
+KernelChoice ChooseMaxPoolGrad(const KernelRequest& request);
+KernelChoice ChooseAveragePool(const KernelRequest& request);
+// strop.internal:AveragePoolGrad
+KernelChoice ChooseAveragePoolGrad(const KernelRequest& request);
+// Reads any layout, writes a plain one.
+KernelChoice ChooseGlobalAveragePool(const KernelRequest& request);
+
+}  // namespace strop
