@@ -28,7 +28,7 @@ struct ExternalData {
 struct RawTensor {
   std::vector<Field> data;  // typed data fields
   std::optional<std::string_view> raw;
-  ExternalData external;
+  std::vector<std::string_view> external;  // entries
   bool is_external = false;
   bool has_segment = false;
 };
@@ -248,8 +248,7 @@ const FileContents& OpenExternal(const std::string& location,
   }
   if (leaves) {
     where.Fail(fmt::format(
-        "its data are said to lie in \"{}\", which is not a file inside the "
-        "model's folder",
+        "its data must lie inside the model's folder, not in \"{}\"",
         location));
   }
   return context.external.emplace(location, context.files->Open(path))
@@ -313,7 +312,7 @@ TensorData DecodeTensor(std::string_view message, const Where& place,
         source.data.push_back(fields.field());
         break;
       case kExternalData:
-        ReadExternalEntry(source.external, fields.Bytes(), place);
+        source.external.push_back(fields.Bytes());
         break;
       case kDataLocation:
         source.is_external = fields.Varint() == kLocationExternal;
@@ -338,7 +337,10 @@ TensorData DecodeTensor(std::string_view message, const Where& place,
   if (source.is_external) {
     if (tensor.type == DataType::kString)
       where.Fail("strings cannot lie outside the model");
-    ReadExternalData(tensor, source.external, byte_count, where, context);
+    ExternalData external;
+    for (const std::string_view entry : source.external)
+      ReadExternalEntry(external, entry, where);
+    ReadExternalData(tensor, external, byte_count, where, context);
     // What was read says where the data lay; it is written anew.
     tensor.encoded = {};
     tensor.encoded_owner = nullptr;
