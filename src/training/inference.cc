@@ -60,4 +60,11 @@ void Inference::Run(std::span<const Tensor> inputs,
                    {.seed = impl_->seed, .node = 0, .step = 0});
 }
 
+std::string Inference::DescribePlan(std::span<const Tensor> inputs,
+                                    Module::PlanFormat format) {
+  const Plan& plan = impl_->graph.PlanFor(inputs);
+  return format == Module::PlanFormat::kJson ? DescribePlanAsJson(plan)
+                                             : strop::DescribePlan(plan);
+}
+
 }  // namespace strop

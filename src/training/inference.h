@@ -28,6 +28,10 @@ class Inference {
   // Tensors in `outputs` are reused where their memory suffices.
   void Run(std::span<const Tensor> inputs, std::vector<OwnedTensor>* outputs);
 
+  // The plan for `inputs`, of which only type and shape are looked at.
+  std::string DescribePlan(std::span<const Tensor> inputs,
+                           Module::PlanFormat format);
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run that was broken off goes on with the same bits.
+#include <chrono>
+#include <thread>
+
+#include "checkpoint/parameter_store.h"
+#include "strop/checkpoint_state.h"
+#include "strop/environment.h"
+#include "tools/golden.h"
+#include "tools/program.h"
+
+namespace strop {
+namespace {
+
+using Json = nlohmann::json;
+
+// Bit-equal parameters, moments, step and rate.
+void ExpectSameState(const std::filesystem::path& a,
+                     const std::filesystem::path& b) {
+  const Environment environment;
+  const CheckpointState x = CheckpointState::Load(a, environment);
+  const CheckpointState y = CheckpointState::Load(b, environment);
+  auto equal = [](const Tensor& s, const Tensor& t) {
+    return s.shape() == t.shape() && s.type() == t.type() &&
+           std::ranges::equal(s.bytes(), t.bytes());
+  };
+  ASSERT_EQ(x.ParameterNames(), y.ParameterNames());
+  for (const std::string& name : x.ParameterNames()) {
+    EXPECT_TRUE(equal(x.ParameterValue(name), y.ParameterValue(name))) << name;
+  }
+  const OptimizerGroup& g = x.store().groups.at("group0");
+  const OptimizerGroup& h = y.store().groups.at("group0");
+  EXPECT_EQ(g.step, h.step);
+  EXPECT_EQ(g.learning_rate, h.learning_rate);
+  for (const auto& [parameter, moments] : g.parameters) {
+    for (const auto& [moment, value] : moments) {
+      EXPECT_TRUE(equal(value, h.parameters.at(parameter).at(moment)))
+          << parameter << " " << moment;
+    }
+  }
+}
+
+class Resume : public testing::Test {
+ protected:
+  // 960 samples, shuffled; the last batch and the last accumulation of an
+  // epoch are short.
+  Arguments Train(const std::string& output, const Arguments& more) {
+    return Arguments{"train", golden_.folder.string()} +
+           golden_.TrainInputs(folder_) +
+           Arguments{"--output", (folder_ / output).string(), "--threads",
+                     "2"} +
+           more;
+  }
+  Arguments Metrics(const std::string& name) {
+    return {"--metrics", (folder_ / name).string()};
+  }
+
+  GoldenCase golden_{"mlp_ce_adamw"};
+  TemporaryFolder folder_;
+};
+
+TEST_F(Resume, TwoAndTwoEpochsAreFour) {
+  const Arguments run = {"--batch-size", "50",   "--accumulate", "3",
+                         "--seed",       "1234", "--lr",         "0.002"};
+  ExpectSuccess(RunProgram(
+      Train("four", run + Arguments{"--epochs", "4"} + Metrics("four.jsonl"))));
+  ExpectSuccess(RunProgram(
+      Train("two", run + Arguments{"--epochs", "2"} + Metrics("two.jsonl"))));
+  ExpectSuccess(RunProgram(Train(
+      "two", Arguments{"--resume", "--epochs", "4"} + Metrics("two.jsonl"))));
+  ExpectSameState(folder_ / "four/checkpoint", folder_ / "two/checkpoint");
+  const auto losses = Column(ReadLines(folder_ / "four.jsonl"), "loss");
+  EXPECT_EQ(losses.size(), 4u * 20);
+  EXPECT_EQ(losses, Column(ReadLines(folder_ / "two.jsonl"), "loss"));
+  EXPECT_EQ(ReadText(folder_ / "four/model.onnx"),
+            ReadText(folder_ / "two/model.onnx"));
+}
+
+TEST_F(Resume, InTheMiddleOfAnEpoch) {
+  const Arguments run = {"--batch-size", "50", "--accumulate", "3"};
+  ExpectSuccess(RunProgram(Train("whole", run + Arguments{"--steps", "12"})));
+  ExpectSuccess(RunProgram(Train("part", run + Arguments{"--steps", "5"})));
+  ExpectSuccess(
+      RunProgram(Train("part", Arguments{"--resume", "--steps", "12"})));
+  ExpectSameState(folder_ / "whole/checkpoint", folder_ / "part/checkpoint");
+}
+
+TEST_F(Resume, CtrlCSavesAndEndsCleanly) {
+  const Arguments run = {"--batch-size", "40", "--accumulate", "2"};
+  {
+    TemporaryFolder output;
+    Program program(Train("broken", run + Arguments{"--epochs", "1000000"} +
+                                        Metrics("broken.jsonl")),
+                    output.path());
+    while (Column(ReadLines(folder_ / "broken.jsonl"), "loss").size() < 30) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    program.Signal(SIGINT);
+    const ProgramResult result = program.Wait();
+    EXPECT_EQ(result.exit_code, 130) << result.err;
+    EXPECT_EQ(result.err, "");
+    EXPECT_NE(result.out.find("--resume goes on"), std::string::npos)
+        << result.out;
+  }
+  const Json last = ReadLines(folder_ / "broken.jsonl").back();
+  EXPECT_EQ(last["event"], "interrupted");
+  const std::string goal = std::to_string(last["step"].get<int64_t>() + 15);
+  ExpectSuccess(
+      RunProgram(Train("broken", Arguments{"--resume", "--steps", goal})));
+  ExpectSuccess(RunProgram(Train("whole", run + Arguments{"--steps", goal})));
+  ExpectSameState(folder_ / "whole/checkpoint", folder_ / "broken/checkpoint");
+}
+
+TEST_F(Resume, KeepsTheRunAsItWasStarted) {
+  ExpectSuccess(RunProgram(Train("out", {"--batch-size", "100"})));
+  const std::string before = ReadText(folder_ / "out/checkpoint");
+  ProgramResult result = RunProgram(
+      Train("out", {"--resume", "--epochs", "2", "--batch-size", "50"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("the run that is resumed has 100"),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(ReadText(folder_ / "out/checkpoint"), before);
+  result = RunProgram(Train("gone", {"--resume"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.err.find("nothing was trained there yet"),
+            std::string::npos);
+  // A goal that is reached leaves nothing to do.
+  ExpectSuccess(RunProgram(Train("out", {"--resume"})));
+  ExpectSameState(folder_ / "out/checkpoint", folder_ / "out/checkpoint");
+}
+
+}  // namespace
+}  // namespace strop

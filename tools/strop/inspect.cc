@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "artifact_folder.h"
+#include "base/throw.h"
+#include "data/arrays.h"
+#include "inspect_report.h"
+#include "progress.h"
+#include "strop/environment.h"
+#include "strop/module.h"
+#include "training/inference.h"
+#include "usage.h"
+#include "verbs.h"
+
+namespace strop {
+namespace {
+
+struct InspectOptions {
+  std::filesystem::path source, checkpoint, dump;
+  bool plan = false;
+  bool json = false;
+  int64_t batch_size = 32;
+  std::vector<std::string> shapes;  // NAME=1x28x28
+  int threads = 0;
+};
+
+// Zeros for each input: only types and shapes matter for a plan. Open
+// dimensions are the batch size (the first) or 1, unless --shape says more.
+std::vector<OwnedTensor> ExampleInputs(std::span<const Module::InputInfo> infos,
+                                       const InspectOptions& options) {
+  std::map<std::string, std::vector<int64_t>> given;
+  for (const std::string& text : options.shapes) {
+    auto [name, shape] = SplitAssignment("--shape", text);
+    std::vector<int64_t>& dims = given[name];
+    for (const std::string& part : CLI::detail::split(shape, 'x')) {
+      int64_t dim = 0;
+      if (!CLI::detail::lexical_cast(part, dim) || dim < 0) {
+        ThrowUsage("--shape {}: wanted NAME=1x28x28", text);
+      }
+      dims.push_back(dim);
+    }
+  }
+  std::vector<OwnedTensor> inputs;
+  for (const Module::InputInfo& info : infos) {
+    std::vector<int64_t> dims = info.dims;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] < 0) dims[i] = i == 0 ? options.batch_size : 1;
+    }
+    if (auto it = given.find(info.name); it != given.end()) {
+      dims = it->second;
+    } else if (!info.has_shape) {
+      ThrowUsage(
+          "--plan: the shape of input \"{}\" is not known; give "
+          "--shape {}=...",
+          info.name, info.name);
+    }
+    inputs.emplace_back(info.type, Shape(dims));
+  }
+  return inputs;
+}
+
+std::vector<Tensor> Views(const std::vector<OwnedTensor>& tensors) {
+  return {tensors.begin(), tensors.end()};
+}
+
+Module::PlanFormat Format(const InspectOptions& options) {
+  return options.json ? Module::PlanFormat::kJson : Module::PlanFormat::kText;
+}
+
+// Plans by name, as text or JSON.
+std::vector<std::pair<std::string, std::string>> Plans(
+    const InspectOptions& options, const Environment& environment) {
+  SessionOptions session;
+  session.num_threads = options.threads;
+  FileSystem& files = environment.files();
+  if (!files.IsDirectory(options.source)) {
+    Inference inference(options.source, session, environment);
+    const auto inputs = ExampleInputs(inference.inputs(), options);
+    return {
+        {"inference", inference.DescribePlan(Views(inputs), Format(options))}};
+  }
+  const ArtifactFolder artifacts = ArtifactFolder::Open(options.source, files);
+  CheckpointState state = CheckpointState::Load(
+      artifacts.CheckpointToUse(options.checkpoint, files), environment);
+  Module module(artifacts.models(), &state, session, environment);
+  std::vector<std::pair<std::string, std::string>> plans;
+  const auto train = ExampleInputs(module.TrainingInputs(), options);
+  plans.emplace_back(
+      "train",
+      module.DescribePlan(/*training=*/true, Views(train), Format(options)));
+  if (artifacts.eval) {
+    const auto eval = ExampleInputs(module.EvalInputs(), options);
+    plans.emplace_back(
+        "eval",
+        module.DescribePlan(/*training=*/false, Views(eval), Format(options)));
+  }
+  return plans;
+}
+
+int RunInspect(const InspectOptions& options) {
+  Progress progress;
+  const Environment environment({.num_threads = options.threads,
+                                 .log = progress.log_sink(),
+                                 .files = nullptr});
+  Inspection inspection(options.source, options.checkpoint, environment);
+  Json report = inspection.Report();
+  if (options.plan) {
+    for (const auto& [name, plan] : Plans(options, environment)) {
+      if (options.json) {
+        report["plan"][name] = Json::parse(plan);
+      } else {
+        report["plan"][name] = plan;
+      }
+    }
+  }
+  if (options.json) {
+    fmt::print("{}\n",
+               report.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", ReportText(report));
+  }
+  if (!options.dump.empty()) {
+    data::WriteNpz(options.dump, inspection.Arrays(), environment.files());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddInspectVerb(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "inspect", "Tell what is in a model, a checkpoint or a folder of both");
+  auto options = std::make_shared<InspectOptions>();
+  verb->add_option("FILE|DIR", options->source,
+                   "An ONNX model, a checkpoint or a folder of artifacts; "
+                   "files are told apart by content")
+      ->required();
+  verb->add_flag("--plan", options->plan,
+                 "Show the steps that run: kernels, why others declined, "
+                 "layouts, memory");
+  verb->add_option("--batch-size", options->batch_size,
+                   "Batch size of the plan (default 32)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--shape", options->shapes, "Shape of an input for the plan")
+      ->type_name("NAME=1x28x28")
+      ->allow_extra_args(false);
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->add_option("--dump", options->dump,
+                   "Write parameters, moments or initializers to this .npz");
+  verb->add_option("--checkpoint", options->checkpoint,
+                   "Use this checkpoint of the folder's model");
+  verb->add_option("--threads", options->threads,
+                   "Threads of the plan (default: one per core)")
+      ->check(CLI::NonNegativeNumber);
+  verb->footer(
+      "Example:\n"
+      "  strop inspect lenet --plan --batch-size 64");
+  verb->callback([options, exit_code] { *exit_code = RunInspect(*options); });
+}
+
+}  // namespace strop

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "usage.h"
+#include "verbs.h"
+
+namespace {
+
+using AddVerb = void (*)(CLI::App& app, int* exit_code);
+constexpr AddVerb kVerbs[] = {strop::AddTrainVerb, strop::AddEvalVerb,
+                              strop::AddExportVerb, strop::AddInspectVerb};
+
+int Fail(const char* text, int exit_code) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "strop: error: %s\n", text);
+  return exit_code;
+}
+
+// The parser alone would only say that a verb is missing.
+void CheckVerb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::string verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    if (verb->get_name() == argv[1]) return;
+    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+  }
+  strop::ThrowUsage("there is no verb \"{}\"; there are {}", argv[1], verbs);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains ONNX models where they run.", "strop");
+  app.set_version_flag("--version", STROP_VERSION);
+  app.require_subcommand(1);
+  app.footer("strop VERB --help tells more of each verb.");
+  int exit_code = 0;
+  for (AddVerb add : kVerbs) add(app, &exit_code);
+  try {
+    CheckVerb(app, argc, argv);
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version come this way too.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return Fail(error.what(), strop::kExitUsage);
+  } catch (const strop::UsageError& error) {
+    return Fail(error.what(), strop::kExitUsage);
+  } catch (const std::bad_alloc&) {
+    return Fail("the machine has no memory left", strop::kExitFailure);
+  } catch (const std::exception& error) {
+    return Fail(error.what(), strop::kExitFailure);
+  }
+  return exit_code;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_state.h"
+
+#include "base/throw.h"
+
+namespace strop {
+namespace {
+
+constexpr std::string_view kPrefix = "strop.train.";
+constexpr std::string_view kSchedule = "schedule";
+
+struct Field {
+  std::string_view name;
+  int64_t RunState::*member;
+  int64_t least;
+};
+constexpr Field kFields[] = {
+    {"samples", &RunState::samples, 1},
+    {"batch_size", &RunState::batch_size, 1},
+    {"accumulate", &RunState::accumulate, 1},
+    {"seed", &RunState::seed, INT64_MIN},
+    {"shuffle", &RunState::shuffle, 0},
+    {"epochs", &RunState::epochs, 0},
+    {"steps", &RunState::steps, 0},
+    {"warmup", &RunState::warmup, 0},
+    {"first_step", &RunState::first_step, 0},
+    {"epoch", &RunState::epoch, 0},
+    {"batch", &RunState::batch, 0},
+    {"step", &RunState::step, 0},
+};
+
+std::string PropertyName(std::string_view name) {
+  return std::string(kPrefix) + std::string(name);
+}
+
+}  // namespace
+
+void RunState::Save(CheckpointState* state) const {
+  for (const Field& field : kFields) {
+    state->SetProperty(PropertyName(field.name), this->*field.member);
+  }
+  state->SetProperty(PropertyName(kSchedule), schedule);
+}
+
+bool RunState::Load(const CheckpointState& state) {
+  if (!state.HasProperty(PropertyName(kSchedule))) return false;
+  auto get = [&]<class T>(std::string_view name, T* value) {
+    const std::string property = PropertyName(name);
+    const Property stored = state.GetProperty(property);
+    if (!std::holds_alternative<T>(stored)) {
+      Throw(ErrorCode::kInvalidFile, "property \"{}\" has the wrong type",
+            property);
+    }
+    *value = std::get<T>(stored);
+  };
+  for (const Field& field : kFields) {
+    get(field.name, &(this->*field.member));
+    if (this->*field.member < field.least) {
+      Throw(ErrorCode::kInvalidFile, "property \"{}\" is {}; the least is {}",
+            PropertyName(field.name), this->*field.member, field.least);
+    }
+  }
+  get(kSchedule, &schedule);
+  return true;
+}
+
+}  // namespace strop

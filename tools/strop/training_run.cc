@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A training run. Its state changes in two places only: at an optimizer step
+// and when a checkpoint is written. A run can be broken off after any
+// optimizer step; what goes on from there is what would have come.
+#include "training_run.h"
+
+#include <cmath>
+#include <memory>
+
+#include "artifact_folder.h"
+#include "base/throw.h"
+#include "eval_roles.h"
+#include "evaluation.h"
+#include "interrupt.h"
+#include "metrics.h"
+#include "progress.h"
+#include "run_state.h"
+#include "strop/environment.h"
+#include "strop/lr_scheduler.h"
+#include "strop/module.h"
+#include "strop/optimizer.h"
+#include "strop/random.h"
+#include "usage.h"
+
+namespace strop {
+namespace {
+
+constexpr char kLinear[] = "linear";
+
+std::filesystem::path OutputFolder(const TrainOptions& options,
+                                   const ArtifactFolder& artifacts) {
+  if (options.output.empty()) return artifacts.trained();
+  std::error_code ignored;
+  if (std::filesystem::equivalent(options.output, artifacts.folder, ignored)) {
+    Throw(ErrorCode::kInvalidArgument,
+          "--output {} is the folder of the artifacts, which are never "
+          "overwritten",
+          options.output.string());
+  }
+  return options.output;
+}
+
+CheckpointState LoadStart(const TrainOptions& options,
+                          const ArtifactFolder& artifacts,
+                          const std::filesystem::path& output,
+                          const Environment& environment) {
+  std::filesystem::path path = artifacts.checkpoint;
+  if (!options.checkpoint.empty()) path = options.checkpoint;
+  if (options.resume) {
+    path = output / kCheckpointName;
+    if (!environment.files().Exists(path)) {
+      Throw(ErrorCode::kNotFound,
+            "--resume: there is no {}; nothing was trained there yet",
+            path.string());
+    }
+  }
+  CheckpointState state = CheckpointState::Load(path, environment);
+  if (state.is_nominal()) {
+    Throw(ErrorCode::kInvalidArgument,
+          "{} is nominal: it holds names of parameters without values",
+          path.string());
+  }
+  return state;
+}
+
+// A resumed run keeps what it was started with.
+template <class T>
+void KeepOrSet(const char* option, bool resume, const std::optional<T>& wanted,
+               int64_t* value) {
+  if (!wanted) return;
+  if (resume && static_cast<int64_t>(*wanted) != *value) {
+    ThrowUsage(
+        "{} {}: the run that is resumed has {}; leave it out, or start "
+        "anew without --resume",
+        option, static_cast<int64_t>(*wanted), *value);
+  }
+  *value = static_cast<int64_t>(*wanted);
+}
+
+double LossValue(const Tensor& loss) {
+  if (loss.element_count() != 1) {
+    Throw(ErrorCode::kInvalidArgument,
+          "the loss (output 0 of the training model) has shape {}; wanted one "
+          "number",
+          loss.shape().ToString());
+  }
+  if (loss.type() == DataType::kFloat64) return loss.values<double>()[0];
+  return loss.values<float>()[0];
+}
+
+class TrainingRun {
+ public:
+  explicit TrainingRun(const TrainOptions& options);
+  int Run();
+
+ private:
+  static EnvironmentOptions MakeEnvironmentOptions(const TrainOptions& options,
+                                                   Progress& progress) {
+    return {.num_threads = options.threads,
+            .log = progress.log_sink(),
+            .files = nullptr};
+  }
+  SessionOptions MakeSessionOptions() const;
+  void SetUpRun();
+  void SetUpRate();
+  void Announce();
+  int64_t StepsOfEpoch() const {
+    return (order_->batch_count() + run_.accumulate - 1) / run_.accumulate;
+  }
+
+  void TrainBatch();
+  void OptimizerStep();
+  void EndEpoch();
+  Json Validate();
+  void ShowProgress();
+  void Save();
+  void Finish();
+
+  const TrainOptions& options_;
+  Progress progress_;
+  Environment environment_;
+  FileSystem& files_;
+  ArtifactFolder artifacts_;
+  std::filesystem::path output_;
+  CheckpointState state_;
+  RunState run_;
+  EvalRoles roles_;  // of the eval model, if there is one
+  std::unique_ptr<Module> module_;
+  std::shared_ptr<Optimizer> optimizer_;
+  std::unique_ptr<LRScheduler> scheduler_;
+  std::unique_ptr<Dataset> data_, validation_;
+  std::unique_ptr<BatchOrder> order_;
+  std::unique_ptr<MetricsWriter> metrics_;
+  int64_t total_steps_ = 0;
+  bool checkpoint_written_ = false;
+
+  // Of the step in hand.
+  std::vector<OwnedTensor> batch_, outputs_;
+  std::vector<Tensor> inputs_;
+  int64_t accumulated_ = 0;
+
+  // Of the epoch in hand, as far as this process has run it.
+  double loss_sum_ = 0;
+  int64_t epoch_rows_ = 0;
+  double epoch_start_ = 0;
+  // Of this process.
+  int64_t rows_ = 0, batches_ = 0, first_step_ = 0;
+};
+
+TrainingRun::TrainingRun(const TrainOptions& options)
+    : options_(options),
+      environment_(MakeEnvironmentOptions(options, progress_)),
+      files_(environment_.files()),
+      artifacts_(ArtifactFolder::Open(options.folder, files_)),
+      output_(OutputFolder(options, artifacts_)),
+      state_(LoadStart(options, artifacts_, output_, environment_)) {
+  if (!artifacts_.optimizer) {
+    Throw(ErrorCode::kNotFound,
+          "{} has no optimizer_model.onnx, without which nothing can be "
+          "trained",
+          options.folder.string());
+  }
+  if (!options.validation.inputs.empty() && !artifacts_.eval) {
+    Throw(ErrorCode::kNotFound,
+          "--validation needs an eval_model.onnx in {}, which is not there",
+          options.folder.string());
+  }
+  if (options.resume && !run_.Load(state_)) {
+    Throw(ErrorCode::kInvalidFile,
+          "--resume: {} was not written by strop train",
+          (output_ / kCheckpointName).string());
+  }
+  KeepOrSet("--seed", options.resume, options.seed, &run_.seed);
+  SetSeed(run_.seed);
+  const SessionOptions session = MakeSessionOptions();
+  const ModelIdentifiers models = artifacts_.models();
+  module_ = std::make_unique<Module>(models, &state_, session, environment_);
+  optimizer_ =
+      std::make_shared<Optimizer>(models, &state_, session, environment_);
+  data_ = std::make_unique<Dataset>(options.data, module_->TrainingInputs(),
+                                    files_);
+  if (!options.validation.inputs.empty()) {
+    validation_ = std::make_unique<Dataset>(options.validation,
+                                            module_->EvalInputs(), files_);
+  }
+  if (artifacts_.eval) {
+    roles_ = ReadEvalRoles(*artifacts_.eval, state_, files_);
+  }
+  SetUpRun();
+  SetUpRate();
+  files_.CreateDirectories(output_);
+  metrics_ = std::make_unique<MetricsWriter>(
+      options.metrics, options.resume ? MetricsWriter::Mode::kAppend
+                                      : MetricsWriter::Mode::kReplace);
+}
+
+SessionOptions TrainingRun::MakeSessionOptions() const {
+  SessionOptions session;
+  session.num_threads = options_.threads;
+  session.non_finite = SessionOptions::NonFinite::kError;
+  session.enable_profiling = !options_.profile.empty();
+  return session;
+}
+
+void TrainingRun::SetUpRun() {
+  const bool resume = options_.resume;
+  std::optional<int64_t> samples = data_->row_count();
+  if (resume && run_.samples != *samples) {
+    Throw(ErrorCode::kInvalidArgument,
+          "--resume: the run was started with {} rows, the files have {}",
+          run_.samples, *samples);
+  }
+  run_.samples = *samples;
+  if (resume) {
+    KeepOrSet("--batch-size", resume, options_.batch_size, &run_.batch_size);
+  } else {
+    run_.batch_size = ResolveBatchSize(*data_, options_.batch_size);
+  }
+  KeepOrSet("--accumulate", resume, options_.accumulate, &run_.accumulate);
+  KeepOrSet("--shuffle", resume, options_.shuffle, &run_.shuffle);
+  if (options_.epochs) run_.epochs = *options_.epochs;
+  if (options_.steps) run_.steps = *options_.steps;
+  if (options_.epochs || options_.steps) {
+    (options_.epochs ? run_.steps : run_.epochs) = 0;
+  }
+  if (options_.schedule) run_.schedule = *options_.schedule;
+  if (options_.warmup) run_.warmup = *options_.warmup;
+  if (!resume) run_.first_step = optimizer_->step_count();
+  first_step_ = run_.step;
+
+  const bool drop = data_->fixed_batch_size() > 0;
+  order_ = std::make_unique<BatchOrder>(
+      BatchOrder::Options{.row_count = run_.samples,
+                          .batch_size = run_.batch_size,
+                          .shuffle = run_.shuffle != 0,
+                          .seed = static_cast<uint64_t>(run_.seed),
+                          .last_batch = drop ? BatchOrder::LastBatch::kDrop
+                                             : BatchOrder::LastBatch::kKeep});
+  total_steps_ = run_.steps > 0 ? run_.steps : run_.epochs * StepsOfEpoch();
+  if (resume && (run_.batch >= order_->batch_count() ||
+                 run_.batch % run_.accumulate != 0)) {
+    Throw(ErrorCode::kInvalidFile,
+          "--resume: {} is damaged: batch {} of {} cannot be where it stands",
+          (output_ / kCheckpointName).string(), run_.batch,
+          order_->batch_count());
+  }
+}
+
+void TrainingRun::SetUpRate() {
+  if (options_.learning_rate) {
+    optimizer_->SetInitialLearningRate(*options_.learning_rate);
+  }
+  if (run_.warmup > 0 && run_.schedule != kLinear) {
+    ThrowUsage("--warmup needs --schedule linear");
+  }
+  if (run_.schedule == kLinear) {
+    scheduler_ = std::make_unique<LinearLRScheduler>(
+        optimizer_, run_.warmup, run_.first_step + total_steps_);
+  }
+}
+
+void TrainingRun::Announce() {
+  const int64_t rest = run_.samples % run_.batch_size;
+  progress_.Print(fmt::format(
+      "{} samples, batch size {}, {} steps per epoch, {} parameters",
+      run_.samples, run_.batch_size, StepsOfEpoch(),
+      module_->GetParametersSize(/*trainable_only=*/true)));
+  if (rest != 0 && data_->fixed_batch_size() > 0) {
+    progress_.Print(fmt::format(
+        "note: the model fixes the batch size, so that {} samples are left "
+        "out of each epoch",
+        rest));
+  }
+  if (options_.resume) {
+    progress_.Print(
+        fmt::format("going on after step {} of {}", run_.step, total_steps_));
+  }
+  metrics_->Write({{"event", options_.resume ? "resume" : "start"},
+                   {"samples", run_.samples},
+                   {"batch_size", run_.batch_size},
+                   {"accumulate", run_.accumulate},
+                   {"seed", run_.seed},
+                   {"shuffle", run_.shuffle != 0},
+                   {"schedule", run_.schedule},
+                   {"warmup", run_.warmup},
+                   {"step", run_.step},
+                   {"total_steps", total_steps_}});
+}
+
+void TrainingRun::TrainBatch() {
+  const std::span<const int64_t> rows = order_->Rows(run_.epoch, run_.batch);
+  data_->Gather(rows, &batch_);
+  inputs_.assign(batch_.begin(), batch_.end());
+  try {
+    module_->TrainStep(inputs_, &outputs_);
+  } catch (const Error& error) {
+    std::string kept = "no checkpoint was written";
+    if (checkpoint_written_ || options_.resume) {
+      kept = fmt::format("{} holds the last good state",
+                         (output_ / kCheckpointName).string());
+    }
+    Throw(error.code(), "epoch {}, batch {}: {}; {}", run_.epoch + 1,
+          run_.batch + 1, error.what(), kept);
+  }
+  const double loss = LossValue(outputs_.at(0));
+  const int64_t count = static_cast<int64_t>(rows.size());
+  loss_sum_ += loss * static_cast<double>(count);
+  epoch_rows_ += count;
+  rows_ += count;
+  ++run_.batch;
+  ++batches_;
+  ++accumulated_;
+  if (metrics_->enabled()) {
+    metrics_->Write({{"event", "batch"},
+                     {"epoch", run_.epoch + 1},
+                     {"batch", run_.batch},
+                     {"step", run_.step + 1},
+                     {"samples", count},
+                     {"loss", loss},
+                     {"lr", optimizer_->GetLearningRate()}});
+  }
+}
+
+void TrainingRun::OptimizerStep() {
+  optimizer_->Step();
+  if (scheduler_) scheduler_->Step();
+  module_->LazyResetGrad();
+  accumulated_ = 0;
+  ++run_.step;
+}
+
+void TrainingRun::ShowProgress() {
+  // Batches to go: exact for --epochs, near enough for --steps.
+  const int64_t left = (total_steps_ - run_.step) * run_.accumulate;
+  progress_.Update({.epoch = run_.epoch + 1,
+                    .epochs = run_.epochs,
+                    .batch = run_.batch,
+                    .batches = order_->batch_count(),
+                    .done = batches_,
+                    .total = batches_ + left,
+                    .samples = rows_,
+                    .loss = loss_sum_ / static_cast<double>(epoch_rows_),
+                    .rate = optimizer_->GetLearningRate()});
+}
+
+Json TrainingRun::Validate() {
+  Json values = Json::object();
+  const EvaluationOptions options = {
+      .batch_size = validation_->fixed_batch_size() > 0
+                        ? ResolveBatchSize(*validation_, std::nullopt)
+                        : run_.batch_size,
+      .keep_arrays = false,
+      .labels = LabelsOf(roles_, *validation_)};
+  const Evaluation evaluation = Evaluate(
+      *validation_, module_->EvalOutputNames(),
+      [&](std::span<const Tensor> inputs, std::vector<OwnedTensor>* outputs) {
+        module_->EvalStep(inputs, outputs);
+      },
+      options);
+  for (const auto& [name, value] : evaluation.means) values[name] = value;
+  if (evaluation.accuracy) values["accuracy"] = evaluation.accuracy->value();
+  return values;
+}
+
+void TrainingRun::EndEpoch() {
+  const double seconds = progress_.seconds() - epoch_start_;
+  const double loss = loss_sum_ / static_cast<double>(epoch_rows_);
+  const double speed = static_cast<double>(epoch_rows_) / seconds;
+  ++run_.epoch;
+  run_.batch = 0;
+  std::string line = fmt::format(
+      "epoch {}{}  loss {:.6g}  lr {:.4g}  {:.0f} samples/s  {:.1f} s",
+      run_.epoch, run_.epochs > 0 ? fmt::format("/{}", run_.epochs) : "", loss,
+      optimizer_->GetLearningRate(), speed, seconds);
+  Json event = {{"event", "epoch"},
+                {"epoch", run_.epoch},
+                {"step", run_.step},
+                {"loss", loss},
+                {"lr", optimizer_->GetLearningRate()},
+                {"samples_per_second", speed},
+                {"seconds", seconds}};
+  if (validation_) {
+    const Json values = Validate();
+    for (const auto& [name, value] : values.items()) {
+      line += fmt::format("  validation {} {:.6g}", name, value.get<double>());
+    }
+    event["validation"] = values;
+  }
+  progress_.Print(line);
+  metrics_->Write(event);
+  Save();
+  loss_sum_ = 0;
+  epoch_rows_ = 0;
+  epoch_start_ = progress_.seconds();
+}
+
+void TrainingRun::Save() {
+  run_.Save(&state_);
+  state_.Save(output_ / kCheckpointName, /*include_optimizer_state=*/true);
+  checkpoint_written_ = true;
+}
+
+void TrainingRun::Finish() {
+  const std::string checkpoint = (output_ / kCheckpointName).string();
+  if (!artifacts_.eval) {
+    progress_.Print(fmt::format("wrote {}", checkpoint));
+    return;
+  }
+  const std::filesystem::path model = output_ / "model.onnx";
+  if (roles_.predictions.empty()) {
+    progress_.Print(fmt::format(
+        "wrote {}\nnote: no model.onnx, since the eval model does not show "
+        "which values are its predictions; strop export --outputs names them",
+        checkpoint));
+    return;
+  }
+  module_->ExportModelForInferencing(model, roles_.predictions);
+  progress_.Print(fmt::format("wrote {} and {}", checkpoint, model.string()));
+}
+
+int TrainingRun::Run() {
+  InterruptGuard interrupt;
+  Announce();
+  epoch_start_ = progress_.seconds();
+  while (run_.step < total_steps_) {
+    TrainBatch();
+    // Gradients are not kept in a checkpoint: an epoch ends with a step, and
+    // a run is broken off right after one only.
+    const bool epoch_ends = run_.batch == order_->batch_count();
+    const bool steps = accumulated_ == run_.accumulate || epoch_ends;
+    if (steps) OptimizerStep();
+    if (epoch_ends) {
+      EndEpoch();
+    } else {
+      ShowProgress();
+    }
+    if (steps && interrupt.requested()) break;
+  }
+  if (batches_ > 0 && run_.batch != 0) Save();
+  const bool complete = run_.step >= total_steps_;
+  metrics_->Write({{"event", complete ? "end" : "interrupted"},
+                   {"step", run_.step},
+                   {"seconds", progress_.seconds()}});
+  if (!options_.profile.empty()) module_->WriteProfile(options_.profile);
+  if (complete) {
+    Finish();
+    return 0;
+  }
+  progress_.Print(fmt::format(
+      "stopped after step {} of {}; wrote {}; --resume goes on from there",
+      run_.step, total_steps_, (output_ / kCheckpointName).string()));
+  return interrupt.exit_code();
+}
+
+}  // namespace
+
+int Train(const TrainOptions& options) { return TrainingRun(options).Run(); }
+
+}  // namespace strop
