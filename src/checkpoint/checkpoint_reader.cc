@@ -218,13 +218,16 @@ class CheckpointReader {
            DataTypeName(type));
     }
     if (!tensor.dims()) Fail("tensor {} has no dimensions", Quote(name));
-    // Not aligned to 8 in every file, hence one by one.
     const auto& stored = *tensor.dims();
     if (stored.size() > Shape::kMaxRank) {
       Fail("tensor {} has {} dimensions; at most {} are supported", Quote(name),
            stored.size(), Shape::kMaxRank);
     }
-    const std::vector<int64_t> dims(stored.begin(), stored.end());
+    // A damaged file may have them at any multiple of 4, hence the copy.
+    std::vector<int64_t> dims(stored.size());
+    if (!dims.empty()) {
+      std::memcpy(dims.data(), stored.Data(), dims.size() * sizeof(int64_t));
+    }
     try {
       return {type, Shape(dims)};
     } catch (const Error& error) {
