@@ -47,6 +47,12 @@ dnnl::primitive_attr MakeAttributes() {
   return attributes;
 }
 
+void BoundPrimitive::Bind(int argument, const dnnl::memory::desc& desc) {
+  const dnnl::memory memory(desc, CpuEngine(), DNNL_MEMORY_NONE);
+  arguments_.emplace(argument, memory);
+  argument_list_.push_back({argument, memory.get()});
+}
+
 void BoundPrimitive::SetData(int argument, const void* data) {
   dnnl::memory& memory = arguments_.at(argument);
   // Setting an address makes oneDNN write the padding there: only when new.
@@ -54,6 +60,12 @@ void BoundPrimitive::SetData(int argument, const void* data) {
   memory.set_data_handle(const_cast<void*>(data));
 }
 
-void BoundPrimitive::Run() { primitive_.execute(stream_, arguments_); }
+void BoundPrimitive::Run() {
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(primitive_.get(), stream_.get(),
+                             static_cast<int>(argument_list_.size()),
+                             argument_list_.data()),
+      "a primitive did not run");
+}
 
 }  // namespace strop::onednn

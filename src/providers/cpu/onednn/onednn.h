@@ -15,6 +15,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/throw.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -63,10 +64,7 @@ class BoundPrimitive {
   explicit BoundPrimitive(dnnl::primitive primitive)
       : primitive_(std::move(primitive)), stream_(CpuEngine()) {}
 
-  void Bind(int argument, const dnnl::memory::desc& desc) {
-    arguments_.emplace(argument,
-                       dnnl::memory(desc, CpuEngine(), DNNL_MEMORY_NONE));
-  }
+  void Bind(int argument, const dnnl::memory::desc& desc);
   void SetData(int argument, const void* data);
   // On the calling thread, which must be a SingleThread.
   void Run();
@@ -75,6 +73,8 @@ class BoundPrimitive {
   dnnl::primitive primitive_;
   dnnl::stream stream_;
   std::unordered_map<int, dnnl::memory> arguments_;
+  // The same for the C interface: dnnl.hpp would allocate this in each run.
+  std::vector<dnnl_exec_arg_t> argument_list_;
 };
 
 // Runs body(); an error of oneDNN comes out as ours.
