@@ -118,7 +118,6 @@ void BatchNorm(const KernelContext& c) {
         c.out<T>(output)[channel] = static_cast<T>(value);
       }
     };
-    // Outputs 1 and 2 may be the memory of inputs 3 and 4.
     set(1, mean[channel] * momentum + m.mean * (1 - momentum));
     set(2, variance[channel] * momentum + m.variance * (1 - momentum));
     set(3, m.mean);
@@ -200,7 +199,9 @@ extern constexpr OpDef kBatchNormalization = {
     .stops_gradient = {3, 4}};
 
 // Outputs Y, running mean, running variance, saved mean, saved 1 / sqrt(
-// variance + epsilon). The running statistics are updated in place.
+// variance + epsilon). ONNX Runtime updates the running statistics in place;
+// here the outputs are values like any other, which the pass
+// WriteBatchNormStatistics writes back once nothing can fail any more.
 extern constexpr OpDef kBatchNormInternal = {
     .name = "BatchNormInternal",
     .domain = kMicrosoft,
@@ -209,8 +210,6 @@ extern constexpr OpDef kBatchNormInternal = {
     .infer = InferBatchNorm,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BatchNorm<T, true>(c); }),
-    .aliases = {{1, 3}, {2, 4}},
-    .mutates = {3, 4},
     .stops_gradient = {3, 4}};
 
 extern constexpr OpDef kBatchNormalizationGrad = {
