@@ -127,14 +127,14 @@ std::map<std::string, Tensor> Case::ExpectedUnder(
 }
 
 TrainingRun::TrainingRun(const Case& golden, const std::string& checkpoint,
-                         int threads)
+                         int threads, const SessionOptions& options)
     : golden_(golden),
       environment_({.num_threads = threads, .log = {}, .files = {}}),
       state_(CheckpointState::Load(golden.file(checkpoint), environment_)),
-      module_(std::make_unique<Module>(golden.models(), &state_,
-                                       SessionOptions{}, environment_)),
-      optimizer_(std::make_shared<Optimizer>(golden.models(), &state_,
-                                             SessionOptions{}, environment_)) {
+      module_(std::make_unique<Module>(golden.models(), &state_, options,
+                                       environment_)),
+      optimizer_(std::make_shared<Optimizer>(golden.models(), &state_, options,
+                                             environment_)) {
   if (!state_.is_nominal()) {
     optimizer_->SetLearningRate(golden.learning_rate());
   }

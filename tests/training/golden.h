@@ -83,7 +83,8 @@ struct Hooks {
 // The objects of one run, made as the goldens were.
 class TrainingRun {
  public:
-  TrainingRun(const Case& golden, const std::string& checkpoint, int threads);
+  TrainingRun(const Case& golden, const std::string& checkpoint, int threads,
+              const SessionOptions& options = {});
 
   // One train step for each batch in [first, last), with optimizer step,
   // schedule and lazy reset after every `accumulation` of them.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -657,6 +658,54 @@ TEST(Module, LabelsOutOfRangeChangeNothing) {
   golden::TrainingRun untouched(golden, "checkpoint", /*threads=*/2);
   untouched.Train(0, 2);
   EXPECT_EQ(run.losses(), untouched.losses());
+}
+
+std::map<std::string, std::vector<float>> AllValues(
+    const golden::TrainingRun& run) {
+  std::map<std::string, std::vector<float>> values;
+  for (const auto& [name, value] : run.Parameters()) {
+    values.emplace(name, Values(value));
+  }
+  return values;
+}
+
+bool IsStatistic(const std::string& name) {
+  return name.find(".running_") != std::string::npos;
+}
+
+TEST(Module, AFailedStepLeavesRunningStatistics) {
+  const golden::Case golden("resnet8_bn");
+  golden::TrainingRun run(golden, "checkpoint", /*threads=*/1);
+  const auto before = AllValues(run);
+  const auto batch = golden.Batch(0, run.module().TrainingInputNames());
+  OwnedTensor labels(batch[1]);
+  labels.values<int64_t>()[0] = 1000;
+  const Tensor wrong[] = {batch[0], labels};
+  EXPECT_EQ(ErrorOf([&] { run.module().TrainStep(wrong, nullptr); }).code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(AllValues(run), before);
+  run.module().TrainStep(batch, nullptr);
+  for (const auto& [name, values] : AllValues(run)) {
+    EXPECT_EQ(values != before.at(name), IsStatistic(name)) << name;
+  }
+}
+
+TEST(Module, KeepsRunningStatisticsWhenAsked) {
+  const golden::Case golden("resnet8_bn");
+  golden::TrainingRun updating(golden, "checkpoint", /*threads=*/1);
+  SessionOptions options;
+  options.update_batch_norm_statistics = false;
+  golden::TrainingRun keeping(golden, "checkpoint", /*threads=*/1, options);
+  const auto before = AllValues(keeping);
+  updating.Train(0, 3);
+  keeping.Train(0, 3);
+  // They are not read in training, so all else is the same.
+  EXPECT_EQ(keeping.losses(), updating.losses());
+  const auto trained = AllValues(updating);
+  for (const auto& [name, values] : AllValues(keeping)) {
+    EXPECT_EQ(values, IsStatistic(name) ? before.at(name) : trained.at(name))
+        << name;
+  }
 }
 
 TEST(Module, ReportsOrRefusesALossThatIsNotFinite) {
