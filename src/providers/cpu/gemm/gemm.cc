@@ -15,6 +15,11 @@ constexpr size_t AlignUp(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 // Below this, waking another thread costs more than it saves.
 constexpr double kMinTileFlops = 4e5;
 
+// From here on one row of A goes over whole rows of B; in smaller products
+// the sums stay in registers.
+constexpr int64_t kLargeRowProduct = 1 << 14;
+constexpr int64_t kRowColumns = 4096;  // 16 KB: half of the first cache
+
 // C' = B' A' where C is one column: the long side becomes the vectorized one.
 void ExchangeColumn(GemmPlan& plan) {
   GemmProblem& p = plan.problem;
@@ -50,7 +55,12 @@ void ChoosePath(GemmPlan& plan, const GemmBlocking& blocking) {
     plan.path = GemmPath::kDots;
     return;
   }
-  plan.pack_b = p.trans_b || p.m > 4 * blocking.mr;
+  if (p.m == 1 && !p.trans_b && p.k * p.n > kLargeRowProduct) {
+    plan.path = GemmPath::kRow;
+    plan.nc = kRowColumns;
+    return;
+  }
+  plan.pack_b = p.trans_b || (p.m > 4 * blocking.mr && p.k > 8);
   plan.pack_a = p.m > 4 && p.n > 2 * blocking.nr;
   plan.kc = std::max<int64_t>(
       1, CeilDiv(p.k, std::max<int64_t>(1, CeilDiv(p.k, blocking.kc))));
@@ -83,7 +93,7 @@ void ChooseTiles(GemmPlan& plan, const GemmBlocking& blocking,
 }
 
 void ChooseScratch(GemmPlan& plan, const GemmBlocking& blocking) {
-  if (plan.path == GemmPath::kDots) return;
+  if (plan.path != GemmPath::kPanels) return;
   const GemmProblem& p = plan.problem;
   const int64_t nr = blocking.nr;
   if (plan.pack_a) {

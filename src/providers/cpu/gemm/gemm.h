@@ -52,6 +52,8 @@ enum class GemmPath : uint8_t {
   kPanels,
   // B transposed and few rows: dot products along k, nothing is packed.
   kDots,
+  // One row: the rows of B are added up.
+  kRow,
 };
 
 struct GemmPlan {

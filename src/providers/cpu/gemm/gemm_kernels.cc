@@ -12,7 +12,7 @@
 //     for kMr rows of A:  pack A
 //       for kNr columns:  micro kernel
 //
-// Dots: see DotTile.
+// Dots: see DotTile. One row: see RunRow.
 #include "providers/cpu/gemm/gemm_kernels.h"
 
 #include <algorithm>
@@ -72,26 +72,41 @@ HWY_INLINE void Unroll(F f) {
 #if HWY_TARGET != HWY_SCALAR
 using Float4 = hn::FixedTag<float, 4>;
 
-// Transposes 4 x 4: out[j * out_stride + i] = in[i * in_stride + j].
-HWY_INLINE void Transpose4x4(const float* in, int64_t in_stride, float* out,
-                             int64_t out_stride) {
-  const Float4 d;
-  const hn::Repartition<double, Float4> d2;
-  const auto r0 = hn::LoadU(d, in);
-  const auto r1 = hn::LoadU(d, in + in_stride);
-  const auto r2 = hn::LoadU(d, in + 2 * in_stride);
-  const auto r3 = hn::LoadU(d, in + 3 * in_stride);
+// Four elements from each of kLanes / 4 rows.
+HWY_INLINE FloatVec LoadBlocks(const float* in, int64_t stride) {
+  const Float4 d4;
+#if HWY_MAX_BYTES == 64
+  const FloatTag d;
+  const hn::Half<FloatTag> half;
+  const auto low =
+      hn::Combine(half, hn::LoadU(d4, in + stride), hn::LoadU(d4, in));
+  const auto high = hn::Combine(half, hn::LoadU(d4, in + 3 * stride),
+                                hn::LoadU(d4, in + 2 * stride));
+  return hn::Combine(d, high, low);
+#elif HWY_MAX_BYTES == 32
+  return hn::Combine(FloatTag(), hn::LoadU(d4, in + stride), hn::LoadU(d4, in));
+#else
+  (void)stride;
+  return hn::LoadU(d4, in);
+#endif
+}
+
+// Transposes a 4 x 4 in each block of four lanes and stores the four results
+// `stride` apart.
+template <class D>
+HWY_INLINE void Transpose4x4(D d, hn::Vec<D> r0, hn::Vec<D> r1, hn::Vec<D> r2,
+                             hn::Vec<D> r3, float* out, int64_t stride) {
+  const hn::Repartition<double, D> d2;
   const auto a = hn::BitCast(d2, hn::InterleaveLower(d, r0, r1));
   const auto b = hn::BitCast(d2, hn::InterleaveUpper(d, r0, r1));
   const auto e = hn::BitCast(d2, hn::InterleaveLower(d, r2, r3));
   const auto f = hn::BitCast(d2, hn::InterleaveUpper(d, r2, r3));
   hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, a, e)), d, out);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, a, e)), d,
-             out + out_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, a, e)), d, out + stride);
   hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, b, f)), d,
-             out + 2 * out_stride);
+             out + 2 * stride);
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, b, f)), d,
-             out + 3 * out_stride);
+             out + 3 * stride);
 }
 #endif
 
@@ -100,18 +115,29 @@ void PackTransposed(const float* in, int64_t in_stride, int64_t rows, int64_t k,
                     float* out, int64_t out_stride) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  for (; i + 4 <= rows; i += 4) {
-    const float* row = in + i * in_stride;
-    int64_t p = 0;
-    for (; p + 4 <= k; p += 4) {
-      Transpose4x4(row + p, in_stride, out + p * out_stride + i, out_stride);
-    }
-    for (; p < k; ++p) {
-      for (int64_t j = 0; j < 4; ++j) {
-        out[p * out_stride + i + j] = row[j * in_stride + p];
+  // `load` fetches four columns of every fourth of `step` rows.
+  const auto pack = [&](auto d, int64_t step, auto load) HWY_ATTR {
+    for (; i + step <= rows; i += step) {
+      const float* row = in + i * in_stride;
+      int64_t p = 0;
+      for (; p + 4 <= k; p += 4) {
+        Transpose4x4(d, load(row + p), load(row + in_stride + p),
+                     load(row + 2 * in_stride + p),
+                     load(row + 3 * in_stride + p), out + p * out_stride + i,
+                     out_stride);
+      }
+      for (; p < k; ++p) {
+        for (int64_t j = 0; j < step; ++j) {
+          out[p * out_stride + i + j] = row[j * in_stride + p];
+        }
       }
     }
-  }
+  };
+  pack(FloatTag(), kLanes, [=](const float* from) HWY_ATTR {
+    return LoadBlocks(from, 4 * in_stride);
+  });
+  pack(Float4(), 4,
+       [](const float* from) HWY_ATTR { return hn::LoadU(Float4(), from); });
 #endif
   for (; i < rows; ++i) {
     for (int64_t p = 0; p < k; ++p) {
@@ -498,6 +524,68 @@ void RunDots(const GemmPlan& plan, int64_t index, const GemmOperands& operands,
 }
 #endif  // HWY_TARGET != HWY_SCALAR
 
+// --- One row
+
+// c[0, n) += a[0] b[0][0, n) + ... + a[steps - 1] b[steps - 1][0, n)
+template <int steps>
+void AddRows(const float* a, int64_t a_k, float alpha, const float* b,
+             int64_t ldb, float* HWY_RESTRICT c, int64_t n) {
+  const FloatTag d;
+  FloatVec factor[steps];
+  Unroll<steps>([&](auto i)
+                    HWY_ATTR { factor[i] = hn::Set(d, alpha * a[i * a_k]); });
+  const auto add = [&](FloatVec sum, auto load) HWY_ATTR {
+    Unroll<steps>([&](auto i) HWY_ATTR {
+      sum = hn::MulAdd(factor[i], load(b + i * ldb), sum);
+    });
+    return sum;
+  };
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    const auto sum = add(hn::LoadU(d, c + j), [=](const float* row) HWY_ATTR {
+      return hn::LoadU(d, row + j);
+    });
+    hn::StoreU(sum, d, c + j);
+  }
+  if (j < n) {
+    const size_t rest = static_cast<size_t>(n - j);
+    const auto sum = add(LoadTail(d, c + j, rest),
+                         [=](const float* row)
+                             HWY_ATTR { return LoadTail(d, row + j, rest); });
+    StoreTail(sum, d, c + j, rest);
+  }
+}
+
+// A large B is read once, row by row, which is what prefetching is made for;
+// C stays in the first cache meanwhile.
+void RunRow(const GemmPlan& plan, int64_t index, const GemmOperands& operands,
+            std::byte*) {
+  constexpr int kSteps = 8;
+  const GemmProblem& p = plan.problem;
+  const Tile tile = TileOf(plan, index);
+  const int64_t a_k = p.trans_a ? p.lda : 1;
+  for (int64_t j = tile.column_begin; j < tile.column_end; j += plan.nc) {
+    const int64_t n = std::min(plan.nc, tile.column_end - j);
+    float* c = operands.c + j;
+    if (!operands.accumulate) std::fill_n(c, n, 0.0f);
+    int64_t k = 0;
+    for (; k + kSteps <= p.k; k += kSteps) {
+      AddRows<kSteps>(operands.a + k * a_k, a_k, p.alpha,
+                      operands.b + k * p.ldb + j, p.ldb, c, n);
+    }
+    for (; k < p.k; ++k) {
+      AddRows<1>(operands.a + k * a_k, a_k, p.alpha, operands.b + k * p.ldb + j,
+                 p.ldb, c, n);
+    }
+    for (int64_t i = 0; i < n && operands.bias != nullptr; ++i) {
+      c[i] += operands.bias[plan.exchanged ? 0 : j + i];
+    }
+    for (int64_t i = 0; i < n && operands.relu; ++i) {
+      c[i] = c[i] < 0 ? 0 : c[i];
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace strop
 HWY_AFTER_NAMESPACE();
@@ -508,6 +596,7 @@ namespace {
 HWY_EXPORT(Blocking);
 HWY_EXPORT(RunPanels);
 HWY_EXPORT(RunDots);
+HWY_EXPORT(RunRow);
 }  // namespace
 
 GemmBlocking GetGemmBlocking() { return HWY_DYNAMIC_DISPATCH(Blocking)(); }
@@ -516,8 +605,14 @@ GemmTileFunction GetGemmTileFunction(GemmPath path) {
   // The first call of this program chooses the instruction set; only after
   // it do the tables give the functions themselves.
   GetGemmBlocking();
-  return path == GemmPath::kDots ? &HWY_DYNAMIC_DISPATCH(RunDots)
-                                 : &HWY_DYNAMIC_DISPATCH(RunPanels);
+  switch (path) {
+    case GemmPath::kDots:
+      return &HWY_DYNAMIC_DISPATCH(RunDots);
+    case GemmPath::kRow:
+      return &HWY_DYNAMIC_DISPATCH(RunRow);
+    default:
+      return &HWY_DYNAMIC_DISPATCH(RunPanels);
+  }
 }
 
 }  // namespace strop
