@@ -66,7 +66,7 @@ void BoundPlan::Run(size_t begin, size_t end, const RandomKey& random,
     const PlanStep& step = plan_->steps[i];
     if (step.op->is_random) {
       RandomKey key = random;
-      key.node = static_cast<uint32_t>(i);
+      key.node = step.random_node;
       contexts_[i].set_random(key);
     }
     if (profiler == nullptr) {

@@ -49,6 +49,9 @@ struct PlanStep {
   size_t scratch_bytes = 0;
   double flops = 0;
   bool writes_inputs = false;
+  // The node's place in the graph: names its random stream, whatever plan
+  // the step stands in.
+  uint32_t random_node = 0;
 };
 
 struct Plan {

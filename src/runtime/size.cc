@@ -353,6 +353,7 @@ class Sizer::Impl {
     PlanStep step;
     step.node = &node;
     step.op = &op;
+    step.random_node = static_cast<uint32_t>(id.index);
     step.writes_inputs = lowered_.writes_inputs[static_cast<size_t>(id.index)];
     KernelChoice choice = ChooseKernel(node, op, step);
     step.scratch_bytes = choice.scratch_bytes;
