@@ -33,17 +33,20 @@ struct GoldenCase {
   }
 
   // "--input NAME=FILE" for each user input: the batches of `steps` train
-  // steps (all for 0) one after the other.
+  // steps (0: of all that follow) from `first` on, one after the other.
   std::vector<std::string> TrainInputs(const TemporaryFolder& to,
-                                       int64_t steps = 0) const {
+                                       int64_t steps = 0,
+                                       int64_t first = 0) const {
     return Write(
         to, "train_", recipe["user_inputs"], [&](const std::string& name) {
           const Tensor& all = inputs.at(name);
           std::vector<int64_t> dims(all.shape().begin(), all.shape().end());
-          if (steps > 0) dims[0] = steps;
+          const int64_t skipped =
+              static_cast<int64_t>(all.byte_count()) / dims[0] * first;
+          dims[0] = steps > 0 ? steps : dims[0] - first;
           dims[1] *= dims[0];
           dims.erase(dims.begin());
-          return Tensor(all.type(), Shape(dims), all.data());
+          return Tensor(all.type(), Shape(dims), all.bytes().data() + skipped);
         });
   }
   // The same of the batch for evaluation.

@@ -101,6 +101,45 @@ INSTANTIATE_TEST_SUITE_P(
              std::get<1>(info.param);
     });
 
+// A checkpoint that ONNX Runtime wrote is gone on with.
+TEST(Program, GoesOnFromOrtsCheckpoint) {
+  for (const char* name : {"mlp_ce_adamw", "lenet_ce_sgd", "mse_regression"}) {
+    GoldenCase golden(name);
+    TemporaryFolder folder;
+    const Json& recipe = golden.recipe;
+    const int64_t steps = recipe["resume_train_steps"];
+    const auto& shape = golden.inputs.at(recipe["user_inputs"][0]).shape();
+    Arguments arguments =
+        Arguments{"train", golden.folder.string()} +
+        golden.TrainInputs(folder, steps, recipe["train_steps"]) +
+        Arguments{"--no-shuffle",
+                  "--batch-size",
+                  std::to_string(shape[1]),
+                  "--checkpoint",
+                  golden.Path("checkpoint_after"),
+                  "--lr",
+                  recipe["lr"].dump(),
+                  "--output",
+                  (folder / "out").string(),
+                  "--metrics",
+                  (folder / "m.jsonl").string()};
+    if (recipe["schedule"].is_object()) {
+      arguments = arguments + Arguments{"--schedule", "linear", "--warmup",
+                                        recipe["schedule"]["warmup"].dump()};
+    }
+    ExpectSuccess(RunProgram(arguments));
+    const std::vector<Json> lines = ReadLines(folder / "m.jsonl");
+    EXPECT_LT(RelativeDifference(Column(lines, "loss"),
+                                 golden.Expected("train_loss_resumed")),
+              5e-6)
+        << name;
+    EXPECT_LT(
+        RelativeDifference(Column(lines, "lr"), golden.Expected("lr_resumed")),
+        1e-6)
+        << name;
+  }
+}
+
 TEST(Program, EvalIsOrts) {
   for (const char* name : {"mlp_ce_adamw", "lenet_ce_sgd", "mse_regression"}) {
     GoldenCase golden(name);

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace strop {
@@ -13,9 +14,12 @@ namespace {
 constexpr std::chrono::milliseconds kBarInterval(100);
 constexpr std::chrono::seconds kLineInterval(10);
 
-int TerminalWidth() {
+// Columns that the text beside the bar takes at most, as a rule.
+constexpr size_t kTextWidth = 80;
+
+size_t TerminalWidth() {
   winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
     return size.ws_col;
   }
   return 80;
@@ -32,6 +36,8 @@ std::string DurationText(double seconds) {
 Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() { ClearBar(); }
+
+void Progress::Restart() { start_ = last_draw_ = Clock::now(); }
 
 double Progress::seconds() const {
   return std::chrono::duration<double>(Clock::now() - start_).count();
@@ -62,40 +68,42 @@ LogSink Progress::log_sink() {
   };
 }
 
-std::string Progress::Line(const Position& p) const {
-  const double elapsed = std::max(seconds(), 1e-9);
-  const double speed = static_cast<double>(p.samples) / elapsed;
+std::string Progress::Line(const Position& p, size_t bar_width) const {
   std::string text = fmt::format("epoch {}", p.epoch);
   if (p.epochs > 0) text += fmt::format("/{}", p.epochs);
+  if (bar_width > 0) {
+    const size_t filled = bar_width * static_cast<size_t>(p.batch) /
+                          static_cast<size_t>(p.batches);
+    text +=
+        fmt::format("  [{:=<{}}{: <{}}]", "", filled, "", bar_width - filled);
+  }
+  const double elapsed = std::max(seconds(), 1e-9);
   text += fmt::format("  {}/{}  loss {:.4g}  lr {:.3g}  {:.0f} samples/s",
-                      p.batch, p.batches, p.loss, p.rate, speed);
+                      p.batch, p.batches, p.loss, p.rate,
+                      static_cast<double>(p.samples) / elapsed);
+  if (p.done > 0 && p.total > p.done) {
+    // By the speed of the whole run in this process.
+    const double left = elapsed / static_cast<double>(p.done) *
+                        static_cast<double>(p.total - p.done);
+    text += fmt::format("  {} left", DurationText(left));
+  }
   return text;
 }
 
 void Progress::Update(const Position& p) {
   const Clock::time_point now = Clock::now();
-  if (now - last_draw_ < (terminal_ ? Clock::duration(kBarInterval)
-                                    : Clock::duration(kLineInterval))) {
-    return;
-  }
-  // Time left by the speed of the whole run in this process.
-  std::string line = Line(p);
-  if (p.done > 0 && p.total > p.done) {
-    const double left = seconds() / static_cast<double>(p.done) *
-                        static_cast<double>(p.total - p.done);
-    line += fmt::format("  {} left", DurationText(left));
-  }
+  const Clock::duration interval = terminal_ ? Clock::duration(kBarInterval)
+                                             : Clock::duration(kLineInterval);
+  if (now - last_draw_ < interval) return;
   last_draw_ = now;
   if (!terminal_) {
-    Print(line);
+    Print(Line(p, /*bar_width=*/0));
     return;
   }
-  const int room = TerminalWidth() - static_cast<int>(line.size()) - 5;
-  const int width = std::min(room, 30);
-  if (width >= 8 && p.batches > 0) {
-    const int filled = static_cast<int>(width * p.batch / p.batches);
-    line += fmt::format("  [{:=<{}}{: <{}}]", "", filled, "", width - filled);
-  }
+  const size_t width = TerminalWidth();
+  std::string line = Line(
+      p, width > kTextWidth ? std::min<size_t>(width - kTextWidth, 30) : 0);
+  line.resize(std::min(line.size(), width - 1));  // a wrapped line would stay
   std::fprintf(stderr, "\r%s\033[K", line.c_str());
   std::fflush(stderr);
   bar_drawn_ = true;

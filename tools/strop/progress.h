@@ -38,12 +38,14 @@ class Progress {
   // it.
   LogSink log_sink();
 
+  // Time and speed count from here; at first, from the construction.
+  void Restart();
   double seconds() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   void ClearBar();
-  std::string Line(const Position& position) const;
+  std::string Line(const Position& position, size_t bar_width) const;
 
   bool terminal_;
   bool bar_drawn_ = false;

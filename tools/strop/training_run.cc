@@ -422,7 +422,7 @@ void TrainingRun::Finish() {
 int TrainingRun::Run() {
   InterruptGuard interrupt;
   Announce();
-  epoch_start_ = progress_.seconds();
+  progress_.Restart();
   while (run_.step < total_steps_) {
     TrainBatch();
     // Gradients are not kept in a checkpoint: an epoch ends with a step, and
