@@ -28,6 +28,9 @@ constexpr KernelEntry kKernels[] = {
     {kMicrosoft, "ConvGrad", "onednn.conv", ChooseOneDnnConvGrad},
     {kInternal, "ConvGradAccumulate", "onednn.conv", ChooseOneDnnConvGradAccumulate},
 #endif
+    {kOnnx, "Conv", "direct.conv", ChooseDirectConv},
+    {kMicrosoft, "ConvGrad", "direct.conv", ChooseDirectConvGrad},
+    {kInternal, "ConvGradAccumulate", "direct.conv", ChooseDirectConvGradAccumulate},
     {kOnnx, "Conv", "gemm.conv", ChooseGemmConv},
     {kMicrosoft, "ConvGrad", "gemm.conv", ChooseGemmConvGrad},
     {kInternal, "ConvGradAccumulate", "gemm.conv", ChooseGemmConvGradAccumulate},

@@ -7,6 +7,13 @@
 
 namespace strop {
 
+// Loops over vectors of filters, blocked outputs, 1 or 2 spatial axes.
+KernelChoice ChooseDirectConv(const KernelRequest& request);
+// com.microsoft:ConvGrad
+KernelChoice ChooseDirectConvGrad(const KernelRequest& request);
+// strop.internal:ConvGradAccumulate
+KernelChoice ChooseDirectConvGradAccumulate(const KernelRequest& request);
+
 // Matrix multiplication over im2col, plain layout, any spatial rank.
 KernelChoice ChooseGemmConv(const KernelRequest& request);
 // com.microsoft:ConvGrad

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "providers/cpu/conv/direct_plan.h"
+
 namespace strop::onednn {
 namespace {
 
@@ -41,10 +43,10 @@ std::vector<ConvLayouts> CandidateLayouts(const ConvSpec& spec, Layout x) {
     return {{x, x}, {rest, rest}};
   }
   std::vector<ConvLayouts> layouts;
-  // The first layer of a net: oneDNN has kernels for few, plain channels.
-  constexpr int64_t kFewChannels = 4;
   if (spec.groups == 1 && spec.channels <= kFewChannels) {
     layouts = {{Layout::kPlain, best}, {Layout::kPlain, other}};
+    // Filling up a block would cost far more than our own loops do.
+    if (DirectDeclines(spec).empty()) return layouts;
   }
   layouts.push_back({best, best});
   layouts.push_back({other, other});

@@ -15,6 +15,9 @@
 
 namespace strop::onednn {
 
+// The first layer of a net: oneDNN has kernels for few, plain channels.
+inline constexpr int64_t kFewChannels = 4;
+
 struct ConvLayouts {
   Layout x, y;
 };
