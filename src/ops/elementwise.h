@@ -93,8 +93,7 @@ class BroadcastLoop {
       if (out[axis] == 1) continue;
       bool merge = rank_ > 0;
       for (size_t n = 0; merge && n < N; ++n) {
-        merge = strides[n][axis] ==
-                strides_[n][rank_ - 1] * dims_[rank_ - 1];
+        merge = strides[n][axis] == strides_[n][rank_ - 1] * dims_[rank_ - 1];
       }
       if (merge) {
         dims_[rank_ - 1] *= out[axis];
@@ -179,9 +178,8 @@ void RunBinary(const KernelContext& c, const Tensor& first,
       }
     }
   };
-  c.ParallelFor(
-      result.element_count(), cost,
-      [&](int64_t begin, int64_t end) { loop.Run(begin, end, row); });
+  c.ParallelFor(result.element_count(), cost,
+                [&](int64_t begin, int64_t end) { loop.Run(begin, end, row); });
 }
 
 template <class List, int cost = 1, class F>

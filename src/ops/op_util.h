@@ -166,13 +166,12 @@ double OrderedSum(const KernelContext& c, int64_t n, double cost, F&& part) {
   if (parts <= 0) return 0;
   double sums[kParts];
   const int64_t step = (n + parts - 1) / parts;
-  c.ParallelFor(parts, cost * static_cast<double>(step),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    sums[i] = part(std::min(n, i * step),
-                                   std::min(n, (i + 1) * step));
-                  }
-                });
+  c.ParallelFor(
+      parts, cost * static_cast<double>(step), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          sums[i] = part(std::min(n, i * step), std::min(n, (i + 1) * step));
+        }
+      });
   double sum = 0;
   for (int64_t i = 0; i < parts; ++i) sum += sums[i];
   return sum;

@@ -48,8 +48,7 @@ void Reduce(const KernelContext& c, const AxisSet& reduced, const T* x, T* y,
   constexpr int64_t kTogether = 64;
   const bool side_by_side =
       walk.kept_rank > 0 && walk.kept_strides[walk.kept_rank - 1] == 1;
-  const int64_t width =
-      side_by_side ? walk.kept_dims[walk.kept_rank - 1] : 1;
+  const int64_t width = side_by_side ? walk.kept_dims[walk.kept_rank - 1] : 1;
   if (walk.output_count == 0) return;
   const int64_t blocks_in_row = (width + kTogether - 1) / kTogether;
   const int64_t blocks = walk.output_count / width * blocks_in_row;
@@ -67,8 +66,7 @@ void Reduce(const KernelContext& c, const AxisSet& reduced, const T* x, T* y,
     }
     std::array<Accumulator<T>, kTogether> sums = {};
     Dims at = {};
-    const size_t inner =
-        walk.reduced_rank > 0 ? walk.reduced_rank - 1 : 0;
+    const size_t inner = walk.reduced_rank > 0 ? walk.reduced_rank - 1 : 0;
     const int64_t run = walk.reduced_rank > 0 ? walk.reduced_dims[inner] : 1;
     const int64_t step =
         walk.reduced_rank > 0 ? walk.reduced_strides[inner] : 0;
@@ -95,9 +93,8 @@ void Reduce(const KernelContext& c, const AxisSet& reduced, const T* x, T* y,
       out[j] = accumulate ? Plus(out[j], result) : result;
     }
   };
-  const double cost =
-      1.0 * static_cast<double>(walk.reduced_count) *
-      static_cast<double>(std::min(width, kTogether));
+  const double cost = 1.0 * static_cast<double>(walk.reduced_count) *
+                      static_cast<double>(std::min(width, kTogether));
   c.ParallelFor(blocks, cost, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) reduce_block(block);
   });
@@ -109,8 +106,7 @@ constexpr ReferenceKernel Reduction() {
   return Instantiate<List>([]<class T>(const KernelContext& c) {
     const Tensor* axes = c.has_input(1) ? &c.input(1) : nullptr;
     const Tensor& x = c.input(0);
-    Reduce<Accumulator, T>(c,
-                           ReducedAxes(c.node(), axes, x.shape().rank()),
+    Reduce<Accumulator, T>(c, ReducedAxes(c.node(), axes, x.shape().rank()),
                            c.in<T>(0).data(), c.out<T>(0).data(), x.shape());
   });
 }

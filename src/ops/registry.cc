@@ -28,11 +28,9 @@ auto Key(const OpDef& op) { return std::tie(op.domain, op.name, op.since); }
 
 const std::vector<const OpDef*>& SortedOps() {
   static const std::vector<const OpDef*> sorted = [] {
-    std::vector<const OpDef*> ops(std::begin(ops::kList),
-                                  std::end(ops::kList));
-    std::sort(ops.begin(), ops.end(), [](const OpDef* a, const OpDef* b) {
-      return Key(*a) < Key(*b);
-    });
+    std::vector<const OpDef*> ops(std::begin(ops::kList), std::end(ops::kList));
+    std::sort(ops.begin(), ops.end(),
+              [](const OpDef* a, const OpDef* b) { return Key(*a) < Key(*b); });
     return ops;
   }();
   return sorted;
@@ -48,8 +46,8 @@ std::string Range(const Arity& arity) {
 
 // The first `min` slots must be present; trailing ones may be left out.
 template <class Present>
-void CheckArity(const OpNode& node, std::string_view what,
-                const Arity& arity, size_t count, Present present) {
+void CheckArity(const OpNode& node, std::string_view what, const Arity& arity,
+                size_t count, Present present) {
   if (count < static_cast<size_t>(arity.min) ||
       count > static_cast<size_t>(arity.max)) {
     node.Fail(fmt::format("takes {} {}s, not {}", Range(arity), what, count),

@@ -60,8 +60,7 @@ void Copy(const KernelContext& c, const StridedCopy& s, const Tensor& from,
 
 }  // namespace
 
-void StridedCopy::AddAxis(int64_t dim, int64_t from_stride,
-                          int64_t to_stride) {
+void StridedCopy::AddAxis(int64_t dim, int64_t from_stride, int64_t to_stride) {
   if (dim == 1) return;
   if (rank > 0 && from_strides[rank - 1] == from_stride * dim &&
       to_strides[rank - 1] == to_stride * dim) {
@@ -87,15 +86,20 @@ void StridedCopy::Run(const KernelContext& c, const Tensor& from,
     if (walk.dims[axis] == 0) return;
   }
   switch (DataTypeSize(from.type())) {
-    case 1: return Copy<Element<1>>(c, walk, from, to);
-    case 2: return Copy<Element<2>>(c, walk, from, to);
-    case 4: return Copy<Element<4>>(c, walk, from, to);
-    case 8: return Copy<Element<8>>(c, walk, from, to);
-    case 16: return Copy<Element<16>>(c, walk, from, to);
+    case 1:
+      return Copy<Element<1>>(c, walk, from, to);
+    case 2:
+      return Copy<Element<2>>(c, walk, from, to);
+    case 4:
+      return Copy<Element<4>>(c, walk, from, to);
+    case 8:
+      return Copy<Element<8>>(c, walk, from, to);
+    case 16:
+      return Copy<Element<16>>(c, walk, from, to);
     default:
-      c.node().Fail("element type " + DataTypeName(from.type()) +
-                        " is not supported",
-                    ErrorCode::kNotImplemented);
+      c.node().Fail(
+          "element type " + DataTypeName(from.type()) + " is not supported",
+          ErrorCode::kNotImplemented);
   }
 }
 

@@ -32,8 +32,8 @@ void ReadPads(const OpNode& node, Window& w) {
   const auto pads = node.Ints("pads");
   if (pads.empty()) return;
   if (pads.size() != 2 * w.rank) {
-    Fail(node, "attribute pads has {} numbers for {} spatial axes",
-         pads.size(), w.rank);
+    Fail(node, "attribute pads has {} numbers for {} spatial axes", pads.size(),
+         w.rank);
   }
   for (size_t i = 0; i < w.rank; ++i) {
     w.pad_begin[i] = pads[i];
@@ -65,8 +65,7 @@ void FinishWindow(const OpNode& node, Window& w, bool ceil_mode) {
       w.pad_end[i] = pad - w.pad_begin[i];
       continue;
     }
-    const int64_t room =
-        w.input[i] + w.pad_begin[i] + w.pad_end[i] - extent;
+    const int64_t room = w.input[i] + w.pad_begin[i] + w.pad_end[i] - extent;
     if (room < 0) {
       Fail(node,
            "the window spans {} along spatial axis {}, the padded input only "
@@ -151,8 +150,7 @@ Window PoolWindow(const OpNode& node, const Shape& x) {
   return window;
 }
 
-Shape WindowOutputShape(const Window& window, int64_t batch,
-                        int64_t channels) {
+Shape WindowOutputShape(const Window& window, int64_t batch, int64_t channels) {
   Dims dims = {batch, channels};
   for (size_t i = 0; i < window.rank; ++i) dims[i + 2] = window.output[i];
   return Shape(std::span<const int64_t>(dims.data(), window.rank + 2));

@@ -42,8 +42,7 @@ Window ConvWindow(const OpNode& node, const Shape& x, const Shape& w);
 Window PoolWindow(const OpNode& node, const Shape& x);
 
 // (batch, channels, output...).
-Shape WindowOutputShape(const Window& window, int64_t batch,
-                        int64_t channels);
+Shape WindowOutputShape(const Window& window, int64_t batch, int64_t channels);
 
 // Calls row(tap, x, y, count) for every tap and every run of outputs along
 // the last axis that read inside the input: outputs y + j read the inputs

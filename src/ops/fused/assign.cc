@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
-
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -11,12 +9,7 @@ void InferAssign(InferContext& c) {
   RequireShape(c, 1, c.input(0).shape);
 }
 
-void CopyBytes(const KernelContext& c) {
-  const auto from = c.input(1).bytes();
-  if (!from.empty()) {
-    std::memcpy(c.input(0).data(), from.data(), from.size());
-  }
-}
+void Assign(const KernelContext& c) { CopyBytes(c.input(1), c.input(0)); }
 
 }  // namespace
 
@@ -27,7 +20,7 @@ extern constexpr OpDef kInternalAssign = {.name = "Assign",
                                           .inputs = {2, 2},
                                           .outputs = {0, 0},
                                           .infer = InferAssign,
-                                          .reference = {.run = CopyBytes},
+                                          .reference = ByteKernel<Assign>(),
                                           .mutates = {0}};
 
 }  // namespace strop::ops

@@ -61,8 +61,7 @@ void AveragePoolGrad(const KernelContext& c) {
     ForEachTapRow(w, [&](int64_t, int64_t xo, int64_t yo, int64_t count) {
       for (int64_t j = 0; j < count; ++j) {
         to[xo + j * stride] +=
-            from[yo + j] /
-            static_cast<T>(AverageCount(w, yo + j, include_pad));
+            from[yo + j] / static_cast<T>(AverageCount(w, yo + j, include_pad));
       }
     });
   };

@@ -10,8 +10,7 @@ void InferAccumulate(InferContext& c) {
   RequireIndices(c, 1);
   const Shape& x = c.input(0).shape;
   const AxisSet reduced = ReducedAxes(c.node(), &c.value(1), x.rank());
-  if (c.input(2).shape.element_count() !=
-      ReduceWalk(x, reduced).output_count) {
+  if (c.input(2).shape.element_count() != ReduceWalk(x, reduced).output_count) {
     Fail(c.node(), "the buffer {} does not hold the sums of {}",
          c.input(2).shape.ToString(), x.ToString());
   }

@@ -24,7 +24,7 @@ extern constexpr OpDef kClip = {
       using Limits = std::numeric_limits<T>;
       const T infinity =
           Limits::has_infinity ? Limits::infinity() : Limits::max();
-      const T low = c.has_input(1) ? c.scalar<T>(1)
+      const T low = c.has_input(1)         ? c.scalar<T>(1)
                     : Limits::has_infinity ? static_cast<T>(-infinity)
                                            : Limits::lowest();
       const T high = c.has_input(2) ? c.scalar<T>(2) : infinity;

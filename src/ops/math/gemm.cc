@@ -22,8 +22,7 @@ GemmSizes ReadGemmSizes(const OpNode& node, const Shape& a, const Shape& b) {
 
 namespace {
 
-using GemmTypes =
-    TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
+using GemmTypes = TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
 
 void InferGemm(InferContext& c) {
   RequireSameType(c, 0, 1);
@@ -58,8 +57,7 @@ void Gemm(const KernelContext& c) {
                }
              });
   }
-  Multiply<T>(c, s.m, s.n, s.k, alpha,
-              View(c.in<T>(0).data(), a[1], s.trans_a),
+  Multiply<T>(c, s.m, s.n, s.k, alpha, View(c.in<T>(0).data(), a[1], s.trans_a),
               View(c.in<T>(1).data(), b[1], s.trans_b), y, has_c);
 }
 

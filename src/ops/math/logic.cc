@@ -59,29 +59,27 @@ extern constexpr OpDef kWhere = {
     .name = "Where",
     .inputs = {3, 3},
     .infer = InferWhere,
-    .reference =
-        Instantiate<AllTypes, 1>([]<class T>(const KernelContext& c) {
-          const bool* condition = c.in<bool>(0).data();
-          const T* a = c.in<T>(1).data();
-          const T* b = c.in<T>(2).data();
-          T* y = c.out<T>(0).data();
-          const BroadcastLoop<3> loop(
-              c.output(0).shape(),
-              {&c.input(0).shape(), &c.input(1).shape(), &c.input(2).shape()});
-          c.ParallelFor(
-              c.output(0).element_count(), 1.5,
-              [&](int64_t begin, int64_t end) {
-                loop.Run(begin, end,
-                         [&](int64_t o, const std::array<int64_t, 3>& in,
-                             int64_t count) {
-                           for (int64_t j = 0; j < count; ++j) {
-                             y[o + j] = condition[in[0] + j * loop.step(0)]
-                                            ? a[in[1] + j * loop.step(1)]
-                                            : b[in[2] + j * loop.step(2)];
-                           }
-                         });
-              });
-        }),
+    .reference = Instantiate<AllTypes, 1>([]<class T>(const KernelContext& c) {
+      const bool* condition = c.in<bool>(0).data();
+      const T* a = c.in<T>(1).data();
+      const T* b = c.in<T>(2).data();
+      T* y = c.out<T>(0).data();
+      const BroadcastLoop<3> loop(
+          c.output(0).shape(),
+          {&c.input(0).shape(), &c.input(1).shape(), &c.input(2).shape()});
+      c.ParallelFor(
+          c.output(0).element_count(), 1.5, [&](int64_t begin, int64_t end) {
+            loop.Run(begin, end,
+                     [&](int64_t o, const std::array<int64_t, 3>& in,
+                         int64_t count) {
+                       for (int64_t j = 0; j < count; ++j) {
+                         y[o + j] = condition[in[0] + j * loop.step(0)]
+                                        ? a[in[1] + j * loop.step(1)]
+                                        : b[in[2] + j * loop.step(2)];
+                       }
+                     });
+          });
+    }),
     .may_overwrite = {1, 2},
     .keeps_zero = true,
     .cheap = true,

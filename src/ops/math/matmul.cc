@@ -69,8 +69,7 @@ Product ReadProduct(const OpNode& node, const Shape& a, const Shape& b) {
 
 void InferMatMul(InferContext& c) {
   RequireSameType(c, 0, 1);
-  const Product p =
-      ReadProduct(c.node(), c.input(0).shape, c.input(1).shape);
+  const Product p = ReadProduct(c.node(), c.input(0).shape, c.input(1).shape);
   std::vector<int64_t> dims(p.batch.begin(), p.batch.end());
   if (!p.a.is_vector) dims.push_back(p.a.rows);
   if (!p.b.is_vector) dims.push_back(p.b.columns);
@@ -103,22 +102,21 @@ void MatMul(const KernelContext& c) {
   if (m == 0 || n == 0) return;
   const double cost = 0.3 * static_cast<double>(n) * static_cast<double>(k);
   // All rows of all matrices.
-  c.ParallelFor(
-      p.batch.element_count() * m, cost, [&](int64_t begin, int64_t end) {
-        while (begin < end) {
-          const int64_t matrix = begin / m;
-          const int64_t first = begin % m;
-          const int64_t last = std::min(m, first + end - begin);
-          MultiplyRows<T>(
-              first, last, n, k, alpha,
-              {a + BatchOffset(p.a, p.batch, matrix), p.a.row_stride,
-               p.a.column_stride},
-              {b + BatchOffset(p.b, p.batch, matrix), p.b.row_stride,
-               p.b.column_stride},
-              y + matrix * m * n, /*accumulate=*/false);
-          begin += last - first;
-        }
-      });
+  c.ParallelFor(p.batch.element_count() * m, cost,
+                [&](int64_t begin, int64_t end) {
+                  while (begin < end) {
+                    const int64_t matrix = begin / m;
+                    const int64_t first = begin % m;
+                    const int64_t last = std::min(m, first + end - begin);
+                    MultiplyRows<T>(first, last, n, k, alpha,
+                                    {a + BatchOffset(p.a, p.batch, matrix),
+                                     p.a.row_stride, p.a.column_stride},
+                                    {b + BatchOffset(p.b, p.batch, matrix),
+                                     p.b.row_stride, p.b.column_stride},
+                                    y + matrix * m * n, /*accumulate=*/false);
+                    begin += last - first;
+                  }
+                });
 }
 
 constexpr ReferenceKernel kMatMulKernel = Instantiate<MatMulTypes>(

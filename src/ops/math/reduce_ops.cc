@@ -11,8 +11,8 @@
 namespace strop::ops {
 namespace {
 
-using ReduceTypes = TypeList<float, double, int32_t, int64_t, uint32_t,
-                             uint64_t>;
+using ReduceTypes =
+    TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
 using OrderedTypes = TypeList<float, double, int8_t, int32_t, int64_t, uint8_t,
                               uint32_t, uint64_t>;
 
@@ -77,9 +77,7 @@ struct SummingMagnitudes : Summing<T> {
 
 template <class T>
 struct SummingSquares {
-  void Add(T x) {
-    sum += static_cast<Wide<T>>(x) * static_cast<Wide<T>>(x);
-  }
+  void Add(T x) { sum += static_cast<Wide<T>>(x) * static_cast<Wide<T>>(x); }
   T Result(int64_t) const { return static_cast<T>(sum); }
   Wide<T> sum = 0;
 };

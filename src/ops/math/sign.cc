@@ -16,20 +16,19 @@ extern constexpr OpDef kAbs = {
     .cheap = true};
 
 // y = -x
-extern constexpr OpDef kNeg = {
-    .name = "Neg",
-    .infer = SameAsInput,
-    .reference = Unary<Numbers>([](auto x) {
-      using T = decltype(x);
-      if constexpr (std::is_integral_v<T>) {
-        return Minus(T{0}, x);
-      } else {
-        return -x;
-      }
-    }),
-    .may_overwrite = {0},
-    .keeps_zero = true,
-    .cheap = true};
+extern constexpr OpDef kNeg = {.name = "Neg",
+                               .infer = SameAsInput,
+                               .reference = Unary<Numbers>([](auto x) {
+                                 using T = decltype(x);
+                                 if constexpr (std::is_integral_v<T>) {
+                                   return Minus(T{0}, x);
+                                 } else {
+                                   return -x;
+                                 }
+                               }),
+                               .may_overwrite = {0},
+                               .keeps_zero = true,
+                               .cheap = true};
 
 // y = -1, 0 or 1; NaN stays NaN.
 extern constexpr OpDef kSign = {

@@ -32,7 +32,8 @@ extern constexpr OpDef kMin = {
     .name = "Min",
     .inputs = {1, Arity::kVariadic},
     .infer = BroadcastInputs,
-    .reference = Variadic<Numbers>([](auto a, auto b) { return Smaller(a, b); }),
+    .reference =
+        Variadic<Numbers>([](auto a, auto b) { return Smaller(a, b); }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
     .cheap = true};

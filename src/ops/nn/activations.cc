@@ -10,25 +10,23 @@ namespace strop::ops {
 
 // --- y = max(x, 0); dx = dy where x (or y) > 0. NaN stays NaN.
 
-extern constexpr OpDef kRelu = {
-    .name = "Relu",
-    .infer = SameAsInput,
-    .reference = Unary<Numbers>([](auto x) {
-      using T = decltype(x);
-      return x < 0 ? T{0} : x;
-    }),
-    .may_overwrite = {0},
-    .keeps_zero = true,
-    .cheap = true};
+extern constexpr OpDef kRelu = {.name = "Relu",
+                                .infer = SameAsInput,
+                                .reference = Unary<Numbers>([](auto x) {
+                                  using T = decltype(x);
+                                  return x < 0 ? T{0} : x;
+                                }),
+                                .may_overwrite = {0},
+                                .keeps_zero = true,
+                                .cheap = true};
 
 extern constexpr OpDef kReluGrad = {
     .name = "ReluGrad",
     .domain = kMicrosoft,
     .inputs = {2, 2},
     .infer = SameAsInputs,
-    .reference = Pairwise<Floats>([](auto dy, auto x) {
-      return x > 0 ? dy : decltype(dy){0};
-    }),
+    .reference = Pairwise<Floats>(
+        [](auto dy, auto x) { return x > 0 ? dy : decltype(dy){0}; }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
     .cheap = true};
@@ -106,21 +104,20 @@ extern constexpr OpDef kTanhGrad = {
 // --- others without a gradient op of their own
 
 // y = log(1 + exp(x)), written so that a large x does not overflow
-extern constexpr OpDef kSoftplus = {
-    .name = "Softplus",
-    .infer = SameAsInput,
-    .reference = Unary<Floats, 10>([](auto x) {
-      using T = decltype(x);
-      return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
-    }),
-    .may_overwrite = {0}};
+extern constexpr OpDef kSoftplus = {.name = "Softplus",
+                                    .infer = SameAsInput,
+                                    .reference = Unary<Floats, 10>([](auto x) {
+                                      using T = decltype(x);
+                                      return std::max(x, T{0}) +
+                                             std::log1p(std::exp(-std::abs(x)));
+                                    }),
+                                    .may_overwrite = {0}};
 
 // y = x / (1 + |x|)
 extern constexpr OpDef kSoftsign = {
     .name = "Softsign",
     .infer = SameAsInput,
-    .reference =
-        Unary<Floats>([](auto x) { return x / (1 + std::abs(x)); }),
+    .reference = Unary<Floats>([](auto x) { return x / (1 + std::abs(x)); }),
     .may_overwrite = {0},
     .keeps_zero = true,
     .cheap = true};
@@ -168,15 +165,15 @@ extern constexpr OpDef kHardSigmoid = {
     .cheap = true};
 
 // y = x max(0, min(1, x / 6 + 1 / 2))
-extern constexpr OpDef kHardSwish = {
-    .name = "HardSwish",
-    .infer = SameAsInput,
-    .reference = Unary<Floats>([](auto x) {
-      using T = decltype(x);
-      return x * std::clamp(x / 6 + T{1} / 2, T{0}, T{1});
-    }),
-    .may_overwrite = {0},
-    .keeps_zero = true,
-    .cheap = true};
+extern constexpr OpDef kHardSwish = {.name = "HardSwish",
+                                     .infer = SameAsInput,
+                                     .reference = Unary<Floats>([](auto x) {
+                                       using T = decltype(x);
+                                       return x * std::clamp(x / 6 + T{1} / 2,
+                                                             T{0}, T{1});
+                                     }),
+                                     .may_overwrite = {0},
+                                     .keeps_zero = true,
+                                     .cheap = true};
 
 }  // namespace strop::ops

@@ -12,8 +12,8 @@ ConvSizes ReadConvSizes(const OpNode& node, const Shape& x, const Shape& w) {
   s.out_channels = w[0];
   if (s.group < 1 || s.in_channels % s.group != 0 ||
       s.out_channels % s.group != 0 || s.group_in() != w[1]) {
-    Fail(node, "input {} and weight {} do not fit with group {}",
-         x.ToString(), w.ToString(), s.group);
+    Fail(node, "input {} and weight {} do not fit with group {}", x.ToString(),
+         w.ToString(), s.group);
   }
   return s;
 }

@@ -31,33 +31,33 @@ void ConvForward(const KernelContext& c, const ConvSizes& s, const T* x,
   const int64_t taps = window.kernel_size();
   const int64_t stride = window.stride[window.rank - 1];
   const int64_t channels = s.group_in();
-  c.ParallelFor(
-      s.batch * s.out_channels, 0.3 * s.flops_per_channel(),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t n = i / s.out_channels, m = i % s.out_channels;
-          T* y_plane = y + i * out;
-          std::fill_n(y_plane, out, bias ? bias[m] : T{0});
-          for (int64_t k = 0; k < channels; ++k) {
-            const int64_t channel = m / s.group_out() * channels + k;
-            const T* x_plane = x + (n * s.in_channels + channel) * in;
-            const T* taps_of = w + (m * channels + k) * taps;
-            ForEachTapRow(window, [&](int64_t tap, int64_t xo, int64_t yo,
-                                      int64_t count) {
-              const T factor = taps_of[tap];
-              for (int64_t j = 0; j < count; ++j) {
-                y_plane[yo + j] += factor * x_plane[xo + j * stride];
-              }
-            });
-          }
-        }
-      });
+  c.ParallelFor(s.batch * s.out_channels, 0.3 * s.flops_per_channel(),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    const int64_t n = i / s.out_channels,
+                                  m = i % s.out_channels;
+                    T* y_plane = y + i * out;
+                    std::fill_n(y_plane, out, bias ? bias[m] : T{0});
+                    for (int64_t k = 0; k < channels; ++k) {
+                      const int64_t channel = m / s.group_out() * channels + k;
+                      const T* x_plane = x + (n * s.in_channels + channel) * in;
+                      const T* taps_of = w + (m * channels + k) * taps;
+                      ForEachTapRow(window, [&](int64_t tap, int64_t xo,
+                                                int64_t yo, int64_t count) {
+                        const T factor = taps_of[tap];
+                        for (int64_t j = 0; j < count; ++j) {
+                          y_plane[yo + j] += factor * x_plane[xo + j * stride];
+                        }
+                      });
+                    }
+                  }
+                });
 }
 
 // dX[n, c] = sum over output channels m and taps of W[m, c] dY[n, m]
 template <class T>
-void ConvBackwardInput(const KernelContext& c, const ConvSizes& s,
-                       const T* dy, const T* w, T* dx) {
+void ConvBackwardInput(const KernelContext& c, const ConvSizes& s, const T* dy,
+                       const T* w, T* dx) {
   const Window& window = s.window;
   const int64_t in = window.input_size(), out = window.output_size();
   const int64_t taps = window.kernel_size();
@@ -90,8 +90,8 @@ void ConvBackwardInput(const KernelContext& c, const ConvSizes& s,
 
 // dW[m, c, tap] = sum over n and outputs of X[n, c, tap's input] dY[n, m]
 template <class T>
-void ConvBackwardWeight(const KernelContext& c, const ConvSizes& s,
-                        const T* dy, const T* x, T* dw, bool accumulate) {
+void ConvBackwardWeight(const KernelContext& c, const ConvSizes& s, const T* dy,
+                        const T* x, T* dw, bool accumulate) {
   const Window& window = s.window;
   const int64_t in = window.input_size(), out = window.output_size();
   const int64_t taps = window.kernel_size();

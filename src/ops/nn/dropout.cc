@@ -84,12 +84,11 @@ void DropoutGrad(const KernelContext& c) {
   const T* dy = c.in<T>(0).data();
   const bool* mask = c.in<bool>(1).data();
   T* dx = c.out<T>(0).data();
-  c.ParallelFor(c.input(0).element_count(), 1,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    dx[i] = mask[i] ? dy[i] * scale : T{0};
-                  }
-                });
+  c.ParallelFor(c.input(0).element_count(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      dx[i] = mask[i] ? dy[i] * scale : T{0};
+    }
+  });
 }
 
 }  // namespace

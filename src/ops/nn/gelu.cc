@@ -27,7 +27,7 @@ T GeluExactSlope(T x) {
 // sqrt(2 / pi) and the coefficient of the cubic term
 template <class T>
 constexpr T kTanhScale =
-    std::numbers::sqrt2_v<T> * std::numbers::inv_sqrtpi_v<T>;
+    std::numbers::sqrt2_v<T>* std::numbers::inv_sqrtpi_v<T>;
 template <class T>
 constexpr T kCubic = static_cast<T>(0.044715);
 
@@ -73,12 +73,11 @@ constexpr ReferenceKernel WithOptionalBias(F) {
     T* y = c.out<T>(0).data();
     const Shape& shape = c.input(0).shape();
     const int64_t last = shape.rank() > 0 ? shape[shape.rank() - 1] : 1;
-    c.ParallelFor(shape.element_count(), 15,
-                  [&](int64_t begin, int64_t end) {
-                    for (int64_t i = begin; i < end; ++i) {
-                      y[i] = F{}(bias ? x[i] + bias[i % last] : x[i]);
-                    }
-                  });
+    c.ParallelFor(shape.element_count(), 15, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        y[i] = F{}(bias ? x[i] + bias[i % last] : x[i]);
+      }
+    });
   });
 }
 
@@ -92,12 +91,11 @@ constexpr ReferenceKernel BiasGradient(F) {
     T* dx = c.out<T>(0).data();
     const Shape& shape = c.input(1).shape();
     const int64_t last = shape[shape.rank() - 1];
-    c.ParallelFor(shape.element_count(), 15,
-                  [&](int64_t begin, int64_t end) {
-                    for (int64_t i = begin; i < end; ++i) {
-                      dx[i] = dy[i] * F{}(x[i] + bias[i % last]);
-                    }
-                  });
+    c.ParallelFor(shape.element_count(), 15, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        dx[i] = dy[i] * F{}(x[i] + bias[i % last]);
+      }
+    });
   });
 }
 
@@ -109,8 +107,7 @@ extern constexpr OpDef kGelu = {
     .since = 20,
     .infer =
         [](InferContext& c) {
-          const std::string_view form =
-              c.node().String("approximate", "none");
+          const std::string_view form = c.node().String("approximate", "none");
           if (form != "none" && form != "tanh") {
             Fail(c.node(), "attribute approximate is \"{}\"", form);
           }

@@ -34,8 +34,8 @@ void RequireColumns(const InferContext& c, size_t i, size_t x,
   RequireBroadcastTo(c.node(), fmt::format("input {}", i), c.input(i).shape,
                      x_shape);
   if (c.input(i).shape.element_count() != s.columns) {
-    Fail(c.node(), "input {} must have one number per column of {}, not {}",
-         i, x_shape.ToString(), c.input(i).shape.ToString());
+    Fail(c.node(), "input {} must have one number per column of {}, not {}", i,
+         x_shape.ToString(), c.input(i).shape.ToString());
   }
 }
 
@@ -143,8 +143,8 @@ void LayerNormGrad(const KernelContext& c) {
     const T shift = centered ? static_cast<T>(sum / columns) : T{0};
     const T slope = static_cast<T>(product / columns);
     for (int64_t i = 0; i < s.columns; ++i) {
-      dx[i] = dy[i] * scale[i] * inverse - shift -
-              (x[i] - mean) * inverse * slope;
+      dx[i] =
+          dy[i] * scale[i] * inverse - shift - (x[i] - mean) * inverse * slope;
     }
   };
   if (c.has_output(0)) {
@@ -164,8 +164,7 @@ void LayerNormGrad(const KernelContext& c) {
       const T* x = xs + row * s.columns + first;
       const T mean = centered ? means[row] : T{0};
       for (int64_t j = 0; j < count; ++j) {
-        dscale[j] += static_cast<double>(dy[j] * (x[j] - mean) *
-                                         inverses[row]);
+        dscale[j] += static_cast<double>(dy[j] * (x[j] - mean) * inverses[row]);
         dbias[j] += static_cast<double>(dy[j]);
       }
     }

@@ -14,8 +14,7 @@ int64_t AverageCount(const Window& w, int64_t index, bool include_pad) {
         index % w.output[axis] * w.stride[axis] - w.pad_begin[axis];
     index /= w.output[axis];
     const int64_t low = include_pad ? -w.pad_begin[axis] : 0;
-    const int64_t high =
-        w.input[axis] + (include_pad ? w.pad_end[axis] : 0);
+    const int64_t high = w.input[axis] + (include_pad ? w.pad_end[axis] : 0);
     const int64_t dilation = w.dilation[axis];
     // Taps k with low <= start + k dilation < high.
     const int64_t first =
@@ -31,8 +30,8 @@ namespace {
 
 void InferPool(InferContext& c) {
   const TensorInfo& x = c.input(0);
-  const Shape y = WindowOutputShape(PoolWindow(c.node(), x.shape),
-                                    x.shape[0], x.shape[1]);
+  const Shape y =
+      WindowOutputShape(PoolWindow(c.node(), x.shape), x.shape[0], x.shape[1]);
   c.SetOutput(0, x.type, y);
   c.SetOutput(1, DataType::kInt64, y);
 }

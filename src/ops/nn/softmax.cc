@@ -159,10 +159,9 @@ constexpr ReferenceKernel LogSoftmaxGradKernel() {
 
 }  // namespace
 
-extern constexpr OpDef kSoftmax1 = {
-    .name = "Softmax",
-    .infer = InferSoftmax<CoercedSizes>,
-    .reference = SoftmaxKernel<CoercedSizes>()};
+extern constexpr OpDef kSoftmax1 = {.name = "Softmax",
+                                    .infer = InferSoftmax<CoercedSizes>,
+                                    .reference = SoftmaxKernel<CoercedSizes>()};
 
 extern constexpr OpDef kSoftmax13 = {.name = "Softmax",
                                      .since = 13,

@@ -13,8 +13,7 @@ template <class T>
 using WidestOf = std::conditional_t<
     std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16> ||
         std::is_floating_point_v<T>,
-    double,
-    std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+    double, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 
 template <class T>
 WidestOf<T> Load(T x) {

@@ -24,8 +24,8 @@ StridedCopy PartCopy(const Shape& part, const Shape& whole, size_t axis,
 
 void InferConcat(InferContext& c) {
   const TensorInfo& first = c.input(0);
-  const size_t axis = NormalizeAxis(c.node(), c.node().Int("axis"),
-                                    first.shape.rank());
+  const size_t axis =
+      NormalizeAxis(c.node(), c.node().Int("axis"), first.shape.rank());
   std::vector<int64_t> dims(first.shape.begin(), first.shape.end());
   for (size_t i = 1; i < c.input_count(); ++i) {
     RequireSameType(c, 0, i);
@@ -52,8 +52,8 @@ void InferConcatTraining(InferContext& c) {
 
 void Concat(const KernelContext& c) {
   const Tensor& y = c.output(0);
-  const size_t axis = NormalizeAxis(c.node(), c.node().Int("axis"),
-                                    y.shape().rank());
+  const size_t axis =
+      NormalizeAxis(c.node(), c.node().Int("axis"), y.shape().rank());
   int64_t offset = 0;
   for (size_t i = 0; i < c.input_count(); ++i) {
     const Shape& part = c.input(i).shape();
@@ -66,8 +66,8 @@ void Concat(const KernelContext& c) {
 void ConcatTraining(const KernelContext& c) {
   Concat(c);
   if (!c.has_output(1)) return;
-  const size_t axis = NormalizeAxis(c.node(), c.node().Int("axis"),
-                                    c.output(0).shape().rank());
+  const size_t axis =
+      NormalizeAxis(c.node(), c.node().Int("axis"), c.output(0).shape().rank());
   const auto lengths = c.out<int64_t>(1);
   for (size_t i = 0; i < lengths.size(); ++i) {
     lengths[i] = c.input(i).shape()[axis];
@@ -109,9 +109,8 @@ void SetSplitOutputs(InferContext& c, bool uneven) {
   const size_t axis =
       NormalizeAxis(c.node(), c.node().Int("axis", 0), x.shape.rank());
   if (c.output_count() == 0) Fail(c.node(), "has no output");
-  const std::vector<int64_t> sizes =
-      SplitSizes(c, x.shape[axis], static_cast<int64_t>(c.output_count()),
-                 uneven);
+  const std::vector<int64_t> sizes = SplitSizes(
+      c, x.shape[axis], static_cast<int64_t>(c.output_count()), uneven);
   std::vector<int64_t> dims(x.shape.begin(), x.shape.end());
   for (size_t i = 0; i < sizes.size(); ++i) {
     dims[axis] = sizes[i];
@@ -135,8 +134,8 @@ void InferSplitTraining(InferContext& c) {
 
 void Split(const KernelContext& c) {
   const Tensor& x = c.input(0);
-  const size_t axis = NormalizeAxis(c.node(), c.node().Int("axis", 0),
-                                    x.shape().rank());
+  const size_t axis =
+      NormalizeAxis(c.node(), c.node().Int("axis", 0), x.shape().rank());
   // Where an output is left out, its size is in input 1 or that of an equal
   // part.
   const int64_t parts = static_cast<int64_t>(c.output_count());

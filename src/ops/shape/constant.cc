@@ -61,22 +61,20 @@ void InferConstantOfShape(InferContext& c) {
 
 }  // namespace
 
-extern constexpr OpDef kConstant = {
-    .name = "Constant",
-    .inputs = {0, 0},
-    .infer = InferConstant,
-    .reference = ByteKernel<Constant, -1>()};
+extern constexpr OpDef kConstant = {.name = "Constant",
+                                    .inputs = {0, 0},
+                                    .infer = InferConstant,
+                                    .reference = ByteKernel<Constant, -1>()};
 
 // A tensor of the given shape filled with one value.
 extern constexpr OpDef kConstantOfShape = {
     .name = "ConstantOfShape",
     .infer = InferConstantOfShape,
-    .reference =
-        Instantiate<AllTypes, -1>([]<class T>(const KernelContext& c) {
-          const T value = FillValue(c.node()).values<T>()[0];
-          const auto y = c.out<T>(0);
-          std::fill(y.begin(), y.end(), value);
-        }),
+    .reference = Instantiate<AllTypes, -1>([]<class T>(const KernelContext& c) {
+      const T value = FillValue(c.node()).values<T>()[0];
+      const auto y = c.out<T>(0);
+      std::fill(y.begin(), y.end(), value);
+    }),
     .value_inputs = {0},
     .stops_gradient = {0}};
 

@@ -23,8 +23,7 @@ void InferTile(InferContext& c) {
   const Shape& x = c.input(0).shape;
   const std::vector<int64_t> repeats = c.IntValues(1);
   if (repeats.size() != x.rank()) {
-    Fail(c.node(), "{} repeats for the shape {}", repeats.size(),
-         x.ToString());
+    Fail(c.node(), "{} repeats for the shape {}", repeats.size(), x.ToString());
   }
   std::vector<int64_t> dims(x.begin(), x.end());
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -14,16 +14,13 @@ struct GatherSizes {
 };
 
 GatherSizes ReadSizes(const OpNode& node, const Shape& data) {
-  const size_t axis =
-      NormalizeAxis(node, node.Int("axis", 0), data.rank());
+  const size_t axis = NormalizeAxis(node, node.Int("axis", 0), data.rank());
   return {data.element_count(0, axis), data[axis],
           data.element_count(axis + 1, data.rank())};
 }
 
-Shape GatherShape(const OpNode& node, const Shape& data,
-                  const Shape& indices) {
-  const size_t axis =
-      NormalizeAxis(node, node.Int("axis", 0), data.rank());
+Shape GatherShape(const OpNode& node, const Shape& data, const Shape& indices) {
+  const size_t axis = NormalizeAxis(node, node.Int("axis", 0), data.rank());
   std::vector<int64_t> dims(data.begin(), data.begin() + axis);
   dims.insert(dims.end(), indices.begin(), indices.end());
   dims.insert(dims.end(), data.begin() + axis + 1, data.end());
@@ -40,24 +37,23 @@ void Gather(const KernelContext& c) {
   const Tensor& indices = c.input(1);
   const GatherSizes s = ReadSizes(c.node(), c.input(0).shape());
   const int64_t count = indices.element_count();
-  const size_t block = static_cast<size_t>(s.inner) *
-                       DataTypeSize(c.input(0).type());
+  const size_t block =
+      static_cast<size_t>(s.inner) * DataTypeSize(c.input(0).type());
   const auto* from = static_cast<const std::byte*>(c.input(0).data());
   auto* to = static_cast<std::byte*>(c.output(0).data());
   for (int64_t i = 0; i < count; ++i) {
     CheckIndex(c.node(), IndexAt(indices, i), s.size);
   }
   if (block == 0) return;
-  c.ParallelFor(
-      s.outer * count, 2 + 0.1 * static_cast<double>(block),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t index = IndexAt(indices, row % count);
-          const int64_t source =
-              row / count * s.size + (index < 0 ? index + s.size : index);
-          std::memcpy(to + row * block, from + source * block, block);
-        }
-      });
+  c.ParallelFor(s.outer * count, 2 + 0.1 * static_cast<double>(block),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t row = begin; row < end; ++row) {
+                    const int64_t index = IndexAt(indices, row % count);
+                    const int64_t source = row / count * s.size +
+                                           (index < 0 ? index + s.size : index);
+                    std::memcpy(to + row * block, from + source * block, block);
+                  }
+                });
 }
 
 void InferGatherGrad(InferContext& c) {

@@ -51,9 +51,8 @@ void InferPad(InferContext& c) {
     RequireOneElement(c, 2);
   }
   if (c.has_input(3)) RequireIndices(c, 3);
-  const Pads pads =
-      ReadPads(c.node(), c.value(1), c.has_input(3) ? &c.value(3) : nullptr,
-               x.rank());
+  const Pads pads = ReadPads(c.node(), c.value(1),
+                             c.has_input(3) ? &c.value(3) : nullptr, x.rank());
   std::vector<int64_t> dims(x.rank());
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t begin = pads.begin[i], end = pads.end[i];
@@ -65,8 +64,7 @@ void InferPad(InferContext& c) {
     if (mode == PadMode::kConstant || dims[i] == 0) continue;
     const bool repeats_one = mode == PadMode::kReflect && x[i] == 1;
     if ((begin > 0 || end > 0) && (x[i] == 0 || repeats_one)) {
-      Fail(c.node(), "axis {} of {} has no cells to pad with", i,
-           x.ToString());
+      Fail(c.node(), "axis {} of {} has no cells to pad with", i, x.ToString());
     }
   }
   c.SetOutput(0, c.input(0).type, Shape(dims));
@@ -98,28 +96,26 @@ void Pad(const KernelContext& c) {
   const Shape& y = c.output(0).shape();
   const PadMode mode = ReadMode(c.node());
   const Pads pads = ReadPads(c.node(), c.input(1),
-                             c.has_input(3) ? &c.input(3) : nullptr,
-                             x.rank());
+                             c.has_input(3) ? &c.input(3) : nullptr, x.rank());
   const T fill = c.has_input(2) ? c.scalar<T>(2) : T{};
   const T* from = c.in<T>(0).data();
   T* to = c.out<T>(0).data();
   const Dims strides = Strides(x);
-  c.ParallelFor(
-      y.element_count(), 4.0 * static_cast<double>(y.rank()),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          int64_t rest = i, offset = 0;
-          bool inside = true;
-          for (size_t axis = y.rank(); axis-- > 0;) {
-            const int64_t at = rest % y[axis] - pads.begin[axis];
-            rest /= y[axis];
-            const int64_t source = Source(mode, at, x[axis]);
-            inside &= source >= 0;
-            offset += source * strides[axis];
-          }
-          to[i] = inside ? from[offset] : fill;
-        }
-      });
+  c.ParallelFor(y.element_count(), 4.0 * static_cast<double>(y.rank()),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    int64_t rest = i, offset = 0;
+                    bool inside = true;
+                    for (size_t axis = y.rank(); axis-- > 0;) {
+                      const int64_t at = rest % y[axis] - pads.begin[axis];
+                      rest /= y[axis];
+                      const int64_t source = Source(mode, at, x[axis]);
+                      inside &= source >= 0;
+                      offset += source * strides[axis];
+                    }
+                    to[i] = inside ? from[offset] : fill;
+                  }
+                });
 }
 
 }  // namespace

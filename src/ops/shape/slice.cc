@@ -64,11 +64,9 @@ SliceRanges ReadRanges(const Context& c, const Shape& x, size_t first,
     r.start[axis] = start;
     r.step[axis] = step;
     r.count[axis] =
-        distance <= 0
-            ? 0
-            : static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) /
-                                       stride +
-                                   1);
+        distance <= 0 ? 0
+                      : static_cast<int64_t>(
+                            (static_cast<uint64_t>(distance) - 1) / stride + 1);
     if (r.count[axis] <= 1) r.step[axis] = 1;
   }
   return r;
@@ -81,8 +79,7 @@ SliceRanges InferRanges(const InferContext& c, const Shape& x, size_t first) {
   });
 }
 
-SliceRanges KernelRanges(const KernelContext& c, const Shape& x,
-                         size_t first) {
+SliceRanges KernelRanges(const KernelContext& c, const Shape& x, size_t first) {
   return ReadRanges(c, x, first, [&](size_t i) {
     return ReadSmallInts(c.node(), c.input(i));
   });

@@ -23,10 +23,9 @@ constexpr ReferenceKernel kTriluKernel =
       const int64_t rows = shape[shape.rank() - 2];
       const int64_t columns = shape[shape.rank() - 1];
       // Beyond the corners all values of k do the same.
-      const int64_t k =
-          c.has_input(1)
-              ? std::clamp(c.scalar<int64_t>(1), -rows - 1, columns + 1)
-              : 0;
+      const int64_t k = c.has_input(1) ? std::clamp(c.scalar<int64_t>(1),
+                                                    -rows - 1, columns + 1)
+                                       : 0;
       const T* x = c.in<T>(0).data();
       T* y = c.out<T>(0).data();
       const int64_t count = shape.element_count();

@@ -34,8 +34,8 @@ void InferReshape(InferContext& c) {
   const int64_t count = x.element_count();
   if (open >= 0) {
     if (overflow || known == 0 || count % known != 0) {
-      Fail(c.node(), "{} elements do not divide by {} for the open axis",
-           count, known);
+      Fail(c.node(), "{} elements do not divide by {} for the open axis", count,
+           known);
     }
     dims[open] = count / known;
     known = count;

@@ -52,8 +52,7 @@ void RunArgs(const KernelContext& c) {
                ReadSmallInts(c.node(), c.input(1)));
   const auto set = [&](size_t output, const SmallInts& list) {
     if (!c.has_output(output)) return;
-    std::copy_n(list.values.begin(), list.size,
-                c.out<int64_t>(output).begin());
+    std::copy_n(list.values.begin(), list.size, c.out<int64_t>(output).begin());
   };
   set(0, axes.a);
   set(1, axes.b);

@@ -80,10 +80,10 @@ void InferAdamW(InferContext& c) {
 }
 
 struct AdamW {
-  bool decay_first;      // mode 0, PyTorch; else mode 1, Hugging Face
-  double rate;           // lr
-  double step_rate;      // of the moment's step
-  double root_scale;     // 1 / sqrt(1 - beta^t) in mode 0, else 1
+  bool decay_first;   // mode 0, PyTorch; else mode 1, Hugging Face
+  double rate;        // lr
+  double step_rate;   // of the moment's step
+  double root_scale;  // 1 / sqrt(1 - beta^t) in mode 0, else 1
   double alpha, beta, epsilon, decay;
 };
 
@@ -143,14 +143,13 @@ void RunAdamW(const KernelContext& c) {
            c.scalar<int64_t>(1));
     }
     const AdamW a = ReadAdamW(c);
-    ForEachTensor(c, c.list(2), 4,
-                  [&]<class T>(size_t k, int64_t begin, int64_t end) {
-                    UpdateAdamW<T>(a, begin, end,
-                                   c.list(2)[k].values<T>().data(),
-                                   c.list(3)[k].values<T>().data(),
-                                   c.list(4)[k].values<T>().data(),
-                                   c.list(5)[k].values<T>().data());
-                  });
+    ForEachTensor(
+        c, c.list(2), 4, [&]<class T>(size_t k, int64_t begin, int64_t end) {
+          UpdateAdamW<T>(a, begin, end, c.list(2)[k].values<T>().data(),
+                         c.list(3)[k].values<T>().data(),
+                         c.list(4)[k].values<T>().data(),
+                         c.list(5)[k].values<T>().data());
+        });
   }
   if (c.has_output(0)) c.out<bool>(0)[0] = update;
 }

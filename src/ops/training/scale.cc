@@ -30,8 +30,8 @@ void SumTo(const KernelContext& c, size_t output, F&& f) {
   T* sum = c.out<T>(output).data();
   FillZero(c.output(output));
   const BroadcastLoop<3> loop(
-      c.input(0).shape(), {&c.input(1).shape(), &c.input(2).shape(),
-                           &c.output(output).shape()});
+      c.input(0).shape(),
+      {&c.input(1).shape(), &c.input(2).shape(), &c.output(output).shape()});
   loop.Run(0, c.input(0).element_count(),
            [&](int64_t o, const std::array<int64_t, 3>& in, int64_t count) {
              for (int64_t j = 0; j < count; ++j) {

@@ -58,8 +58,7 @@ void CheckShapes(const InferContext& c, size_t scores, size_t labels,
 template <class T, class I>
 class Labels {
  public:
-  Labels(const KernelContext& c, size_t labels, size_t weights,
-         int64_t classes)
+  Labels(const KernelContext& c, size_t labels, size_t weights, int64_t classes)
       : node_(c.node()),
         labels_(c.in<I>(labels)),
         classes_(classes),
@@ -105,9 +104,9 @@ class Labels {
 void InferLoss(InferContext& c) {
   CheckShapes(c, 0, 1, 2);
   const TensorInfo& scores = c.input(0);
-  c.SetOutput(0, scores.type,
-              ReadReduction(c.node()) == Reduction::kNone ? c.input(1).shape
-                                                          : Shape{});
+  c.SetOutput(
+      0, scores.type,
+      ReadReduction(c.node()) == Reduction::kNone ? c.input(1).shape : Shape{});
   c.SetOutput(1, scores.type, scores.shape);
 }
 
@@ -139,8 +138,7 @@ void Loss(const KernelContext& c) {
   T* log_prob = c.has_output(1) ? c.out<T>(1).data() : nullptr;
   T* losses = reduction == Reduction::kNone ? c.out<T>(0).data() : nullptr;
   const double sum = OrderedSum(
-      c, s.classes == 0 ? 0 : s.samples(),
-      6.0 * static_cast<double>(s.classes),
+      c, s.classes == 0 ? 0 : s.samples(), 6.0 * static_cast<double>(s.classes),
       [&](int64_t begin, int64_t end) {
         double part = 0;
         for (int64_t i = begin; i < end; ++i) {
@@ -150,8 +148,7 @@ void Loss(const KernelContext& c) {
           if (log_prob) {
             T* out = log_prob + offset;
             for (int64_t k = 0; k < s.classes; ++k) {
-              out[k * s.inner] =
-                  x[k * s.inner] - total.largest - total.log_sum;
+              out[k * s.inner] = x[k * s.inner] - total.largest - total.log_sum;
             }
           }
           T loss = 0;
@@ -195,25 +192,25 @@ void LossGrad(const KernelContext& c) {
   double scale = 1;
   if (reduction != Reduction::kNone) scale = static_cast<double>(dy[0]);
   if (reduction == Reduction::kMean && weight != 0) scale /= weight;
-  c.ParallelFor(
-      s.samples(), 5.0 * static_cast<double>(s.classes),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t offset = s.Offset(i);
-          T* out = dx + offset;
-          if (labels.IsIgnored(i)) {
-            for (int64_t k = 0; k < s.classes; ++k) out[k * s.inner] = 0;
-            continue;
-          }
-          T factor = static_cast<T>(scale) * labels.Weight(i);
-          if (reduction == Reduction::kNone) factor *= dy[i];
-          for (int64_t k = 0; k < s.classes; ++k) {
-            out[k * s.inner] =
-                std::exp(log_prob[offset + k * s.inner]) * factor;
-          }
-          out[labels.label(i) * s.inner] -= factor;
-        }
-      });
+  c.ParallelFor(s.samples(), 5.0 * static_cast<double>(s.classes),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    const int64_t offset = s.Offset(i);
+                    T* out = dx + offset;
+                    if (labels.IsIgnored(i)) {
+                      for (int64_t k = 0; k < s.classes; ++k)
+                        out[k * s.inner] = 0;
+                      continue;
+                    }
+                    T factor = static_cast<T>(scale) * labels.Weight(i);
+                    if (reduction == Reduction::kNone) factor *= dy[i];
+                    for (int64_t k = 0; k < s.classes; ++k) {
+                      out[k * s.inner] =
+                          std::exp(log_prob[offset + k * s.inner]) * factor;
+                    }
+                    out[labels.label(i) * s.inner] -= factor;
+                  }
+                });
 }
 
 template <class T>

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ScatterElements and ScatterND: data, indices, updates -> data with updates
+// written (or added, multiplied, ...) at the indices. The result may be
+// written over the data.
+#include "ops/index_walk.h"
+
+namespace strop::ops {
+namespace {
+
+enum class Combine { kReplace, kAdd, kMultiply, kMin, kMax };
+
+Combine ReadReduction(const OpNode& node) {
+  const std::string_view name = node.String("reduction", "none");
+  if (name == "none") return Combine::kReplace;
+  if (name == "add") return Combine::kAdd;
+  if (name == "mul") return Combine::kMultiply;
+  if (name == "min") return Combine::kMin;
+  if (name == "max") return Combine::kMax;
+  Fail(node, "attribute reduction is \"{}\"", name);
+}
+
+template <class T>
+T Apply(Combine combine, T old, T update) {
+  switch (combine) {
+    case Combine::kAdd:
+      return Plus(old, update);
+    case Combine::kMultiply:
+      return Times(old, update);
+    case Combine::kMin:
+      return update < old || update != update ? update : old;
+    case Combine::kMax:
+      return update > old || update != update ? update : old;
+    case Combine::kReplace:
+      break;
+  }
+  return update;
+}
+
+// `for_each` calls the function that it is given with every position in the
+// data and the position of its update. Halves and bools can only be replaced.
+template <class T, class ForEach>
+void Update(const KernelContext& c, T* y, const T* updates,
+            ForEach&& for_each) {
+  const Combine combine = ReadReduction(c.node());
+  if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+    for_each([&](int64_t to, int64_t from) {
+      y[to] = Apply(combine, y[to], updates[from]);
+    });
+  } else {
+    if (combine != Combine::kReplace) {
+      Fail(c.node(), ErrorCode::kNotImplemented,
+           "elements of type {} can only be replaced",
+           DataTypeName(DataTypeOf<T>()));
+    }
+    for_each([&](int64_t to, int64_t from) { y[to] = updates[from]; });
+  }
+}
+
+void InferScatterElements(InferContext& c) {
+  RequireIndices(c, 1);
+  RequireSameType(c, 0, 2);
+  RequireShape(c, 2, c.input(1).shape);
+  CheckElements(c.node(), c.input(0).shape, c.input(1).shape);
+  ReadReduction(c.node());
+  SameAsInput(c);
+}
+
+void InferScatterNd(InferContext& c) {
+  RequireIndices(c, 1);
+  RequireSameType(c, 0, 2);
+  RequireShape(c, 2,
+               GatherNdShape(c.node(), c.input(0).shape, c.input(1).shape));
+  ReadReduction(c.node());
+  SameAsInput(c);
+}
+
+template <class T>
+void ScatterElements(const KernelContext& c) {
+  CopyInput(c);
+  Update(c, c.out<T>(0).data(), c.in<T>(2).data(), [&](auto&& put) {
+    ForEachElement(c, c.input(0).shape(), c.input(1), put);
+  });
+}
+
+template <class T>
+void ScatterNd(const KernelContext& c) {
+  const NdSizes s = ReadNd(c.node(), c.input(0).shape(), c.input(1).shape());
+  CopyInput(c);
+  Update(c, c.out<T>(0).data(), c.in<T>(2).data(), [&](auto&& put) {
+    ForEachTuple(c, c.input(0).shape(), c.input(1), s,
+                 [&](int64_t block, int64_t row) {
+                   for (int64_t j = 0; j < s.block; ++j) {
+                     put(block * s.block + j, row * s.block + j);
+                   }
+                 });
+  });
+}
+
+}  // namespace
+
+extern constexpr OpDef kScatterElements = {
+    .name = "ScatterElements",
+    .inputs = {3, 3},
+    .infer = InferScatterElements,
+    .reference = Instantiate<AllTypes>(
+        []<class T>(const KernelContext& c) { ScatterElements<T>(c); }),
+    .may_overwrite = {0},
+    .stops_gradient = {1}};
+
+extern constexpr OpDef kScatterND = {
+    .name = "ScatterND",
+    .inputs = {3, 3},
+    .infer = InferScatterNd,
+    .reference = Instantiate<AllTypes>(
+        []<class T>(const KernelContext& c) { ScatterNd<T>(c); }),
+    .may_overwrite = {0},
+    .stops_gradient = {1}};
+
+}  // namespace strop::ops
