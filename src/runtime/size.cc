@@ -16,6 +16,9 @@ namespace {
 // their inputs are known; larger ones only if they do not grow.
 constexpr size_t kFoldBytes = 4096;
 
+// Where a tensor without elements lies; its own address may be null.
+constexpr std::byte kNoElements{};
+
 struct LayoutCopy {
   Layout layout;
   int slot;
@@ -25,9 +28,10 @@ struct LayoutCopy {
 struct ValueState {
   bool inferred = false;
   ValueInfo info;
-  const void* address = nullptr;  // where a known value lies
-  bool varies = false;            // known for this step only: carried over
-  int slot = -1;                  // in the plan being made
+  const void* address = nullptr;     // where a known value lies
+  const void* input_data = nullptr;  // of a graph input
+  bool varies = false;               // known for this step only: carried over
+  int slot = -1;                     // in the plan being made
   std::vector<LayoutCopy> copies;
 };
 
@@ -89,6 +93,7 @@ class Sizer::Impl {
       state.varies = true;
       SetKnown(state, state.address);
     }
+    CarryInputs(plan);
   }
 
  private:
@@ -105,6 +110,39 @@ class Sizer::Impl {
       }
     } else {
       state.info.tensor = {argument.tensor.type(), argument.tensor.shape()};
+      state.input_data = argument.tensor.element_count() == 0
+                             ? &kNoElements
+                             : argument.tensor.data();
+    }
+  }
+
+  // What the caller gave counts as known only where the next node needs it by
+  // value: everything else is left to kernels.
+  void CarryInputs(const Plan& plan) {
+    const NodeId id = lowered_.order[position_];
+    const Node& node = graph_.node(id);
+    const OpDef& op = *lowered_.ops[static_cast<size_t>(id.index)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i] || !op.value_inputs.contains(i)) continue;
+      ValueState& state = State(node.inputs[i]);
+      if (state.info.known != nullptr || state.info.is_list) continue;
+      const void* data = state.input_data;
+      if (data == nullptr && state.slot >= 0) {
+        // A view of an input.
+        const PlanSlot& slot = plan.slots[static_cast<size_t>(state.slot)];
+        if (slot.input >= 0) {
+          data = State(graph_.inputs()[static_cast<size_t>(slot.input)])
+                     .input_data;
+        }
+      }
+      if (data == nullptr) {
+        Throw(ErrorCode::kNotImplemented,
+              "{} needs the value of \"{}\", which cannot be known before it",
+              Describe(graph_, node), graph_.value_name(node.inputs[i]));
+      }
+      state.address = data;
+      state.varies = true;
+      SetKnown(state, data);
     }
   }
 

@@ -233,6 +233,26 @@ TEST(Executor, ShapesThatDependOnDataRunInSegments) {
   }
 }
 
+TEST(Executor, ShapesMayDependOnWhatTheCallerGives) {
+  for (bool through_a_view : {false, true}) {
+    GraphBuilder b;
+    const ValueId x = b.Input("x");
+    ValueId n = b.Input("n");
+    if (through_a_view) n = b.Op("Flat", {n}, "flat");
+    b.graph.MarkOutput(b.Op("Increment", {b.Op("Take", {x, n}, "few")}, "y"));
+    Executor executor = b.Build();
+    std::vector<float> values = {1, 2, 3};
+    for (int64_t count : {2, 0, 3}) {
+      const Argument inputs[] = {
+          Arg(values), {.tensor = Tensor(Shape{1}, &count), .list = {}}};
+      executor.Run(inputs, {});
+      std::vector<float> expected = {2, 3, 4};
+      expected.resize(static_cast<size_t>(count));
+      EXPECT_EQ(OutputOf(executor), expected);
+    }
+  }
+}
+
 TEST(Executor, WritesComeAfterEverythingThatCanFail) {
   // In the graph's order the write stands before the check.
   GraphBuilder b;
