@@ -50,7 +50,7 @@ Cases NormalizationCases() {
        .outputs = "11111",
        .expected = {y, running_mean, running_variance, saved_mean,
                     saved_inverse},
-       .expected_inputs = {{}, {}, {}, running_mean, running_variance}},
+       .expected_inputs = {{}, {}, {}, {1, 2, 3}, {4, 5, 6}}},
       {.name = "BatchNormalizationGrad",
        .op = "BatchNormalizationGrad",
        .inputs = {dy, x, scale, In({3}, saved_mean), In({3}, saved_inverse)},
