@@ -14,7 +14,10 @@
 #include "strop/environment.h"
 #include "strop/module.h"
 #include "training/inference.h"
+#include "usage.h"
 #include "verbs.h"
+#include "whole_number.h"
+#include "write_guard.h"
 
 namespace strop {
 namespace {
@@ -30,7 +33,7 @@ struct EvalOptions {
 };
 
 void PrintEvaluation(const Evaluation& evaluation, const EvalOptions& options) {
-  fmt::print("samples {}\n", evaluation.rows - evaluation.dropped_rows);
+  fmt::print("samples {}\n", evaluation.rows);
   if (evaluation.dropped_rows > 0) {
     fmt::print(
         "note: the model fixes the batch size, so that the last {} samples "
@@ -95,10 +98,26 @@ EvaluationOptions MakeEvaluationOptions(const EvalOptions& options,
   return result;
 }
 
+// --dump overwrites nothing that is read. `artifacts` is null for a model.
+void CheckDump(const EvalOptions& options, const ArtifactFolder* artifacts) {
+  WriteGuard guard;
+  if (artifacts != nullptr) {
+    guard.Protect(*artifacts);
+    guard.Protect(artifacts->trained() / kCheckpointName);
+  } else {
+    guard.Protect(options.source);
+  }
+  guard.Protect(options.checkpoint);
+  guard.Protect(options.data);
+  guard.Protect(std::filesystem::path(options.labels));
+  guard.Check("--dump", options.dump);
+}
+
 void EvaluateFolder(const EvalOptions& options, const SessionOptions& session,
                     const Environment& environment) {
   FileSystem& files = environment.files();
   const ArtifactFolder artifacts = ArtifactFolder::Open(options.source, files);
+  CheckDump(options, &artifacts);
   if (!artifacts.eval) {
     Throw(ErrorCode::kNotFound, "{} has no eval_model.onnx",
           options.source.string());
@@ -127,6 +146,11 @@ void EvaluateFolder(const EvalOptions& options, const SessionOptions& session,
 void EvaluateModel(const EvalOptions& options, const SessionOptions& session,
                    const Environment& environment) {
   FileSystem& files = environment.files();
+  CheckDump(options, nullptr);
+  if (!options.checkpoint.empty()) {
+    ThrowUsage("--checkpoint goes with a folder of artifacts; {} is a model",
+               options.source.string());
+  }
   Inference inference(options.source, session, environment);
   const Dataset data(options.data, inference.inputs(), files);
   Report(Evaluate(
@@ -180,14 +204,14 @@ void AddEvalVerb(CLI::App& app, int* exit_code) {
                  "Print the accuracy of each class too");
   verb->add_option("--batch-size", options->batch_size,
                    "Samples in a step (default 32)")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
   verb->add_option("--checkpoint", options->checkpoint,
                    "Use this checkpoint of the folder's model");
   verb->add_option("--dump", options->dump,
                    "Write the outputs for all samples to this .npz file");
   verb->add_option("--threads", options->threads,
                    "Threads to use (default: one per core)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0, kMostThreads));
   verb->footer(
       "Example:\n"
       "  strop eval lenet/trained/model.onnx --input input=t10k.idx.gz \\\n"

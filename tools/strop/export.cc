@@ -10,6 +10,7 @@
 #include "strop/environment.h"
 #include "strop/module.h"
 #include "verbs.h"
+#include "write_guard.h"
 
 namespace strop {
 namespace {
@@ -18,22 +19,6 @@ struct ExportOptions {
   std::filesystem::path folder, checkpoint, output;
   std::vector<std::string> outputs;
 };
-
-void RefuseArtifact(const std::filesystem::path& output,
-                    const ArtifactFolder& artifacts) {
-  std::vector<std::filesystem::path> paths = {artifacts.train,
-                                              artifacts.checkpoint};
-  if (artifacts.eval) paths.push_back(*artifacts.eval);
-  if (artifacts.optimizer) paths.push_back(*artifacts.optimizer);
-  for (const std::filesystem::path& path : paths) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(output, path, ignored)) {
-      Throw(ErrorCode::kInvalidArgument,
-            "-o {} is a training artifact, which is never overwritten",
-            output.string());
-    }
-  }
-}
 
 int RunExport(const ExportOptions& options) {
   Progress progress;
@@ -46,9 +31,12 @@ int RunExport(const ExportOptions& options) {
           "{} has no eval_model.onnx, from which the export is made",
           options.folder.string());
   }
-  RefuseArtifact(options.output, artifacts);
   const std::filesystem::path checkpoint =
       artifacts.CheckpointToUse(options.checkpoint, files);
+  WriteGuard guard;
+  guard.Protect(artifacts);
+  guard.Protect(checkpoint);
+  guard.Check("-o", options.output);
   CheckpointState state = CheckpointState::Load(checkpoint, environment);
   std::vector<std::string> outputs = options.outputs;
   if (outputs.empty()) {

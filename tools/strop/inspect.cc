@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "artifact_folder.h"
@@ -13,6 +14,8 @@
 #include "training/inference.h"
 #include "usage.h"
 #include "verbs.h"
+#include "whole_number.h"
+#include "write_guard.h"
 
 namespace strop {
 namespace {
@@ -35,12 +38,22 @@ std::vector<OwnedTensor> ExampleInputs(std::span<const Module::InputInfo> infos,
     auto [name, shape] = SplitAssignment("--shape", text);
     std::vector<int64_t>& dims = given[name];
     for (const std::string& part : CLI::detail::split(shape, 'x')) {
-      int64_t dim = 0;
-      if (!CLI::detail::lexical_cast(part, dim) || dim < 0) {
-        ThrowUsage("--shape {}: wanted NAME=1x28x28", text);
+      const std::string fault = WholeNumber(0)(part);
+      if (!fault.empty()) {
+        ThrowUsage("--shape {}: wanted NAME=1x28x28; {}", text, fault);
       }
-      dims.push_back(dim);
+      dims.push_back(std::stoll(part));
     }
+  }
+  for (const auto& [name, dims] : given) {
+    const bool known = std::ranges::any_of(
+        infos, [&](const auto& info) { return info.name == name; });
+    if (known) continue;
+    std::string names;
+    for (const Module::InputInfo& info : infos) {
+      names += (names.empty() ? "" : ", ") + info.name;
+    }
+    ThrowUsage("--shape {}: there is no such input; there are {}", name, names);
   }
   std::vector<OwnedTensor> inputs;
   for (const Module::InputInfo& info : infos) {
@@ -99,11 +112,31 @@ std::vector<std::pair<std::string, std::string>> Plans(
   return plans;
 }
 
+void CheckOptions(const InspectOptions& options, FileSystem& files) {
+  if (!options.shapes.empty() && !options.plan) {
+    ThrowUsage("--shape goes with --plan");
+  }
+  WriteGuard guard;
+  guard.Protect(options.source);
+  guard.Protect(options.checkpoint);
+  if (files.IsDirectory(options.source)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(options.source)) {
+      guard.Protect(entry.path());
+    }
+  } else if (!options.checkpoint.empty()) {
+    ThrowUsage("--checkpoint goes with a folder of artifacts; {} is a file",
+               options.source.string());
+  }
+  guard.Check("--dump", options.dump);
+}
+
 int RunInspect(const InspectOptions& options) {
   Progress progress;
   const Environment environment({.num_threads = options.threads,
                                  .log = progress.log_sink(),
                                  .files = nullptr});
+  CheckOptions(options, environment.files());
   Inspection inspection(options.source, options.checkpoint, environment);
   Json report = inspection.Report();
   if (options.plan) {
@@ -142,7 +175,7 @@ void AddInspectVerb(CLI::App& app, int* exit_code) {
                  "layouts, memory");
   verb->add_option("--batch-size", options->batch_size,
                    "Batch size of the plan (default 32)")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
   verb->add_option("--shape", options->shapes, "Shape of an input for the plan")
       ->type_name("NAME=1x28x28")
       ->allow_extra_args(false);
@@ -153,7 +186,7 @@ void AddInspectVerb(CLI::App& app, int* exit_code) {
                    "Use this checkpoint of the folder's model");
   verb->add_option("--threads", options->threads,
                    "Threads of the plan (default: one per core)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0, kMostThreads));
   verb->footer(
       "Example:\n"
       "  strop inspect lenet --plan --batch-size 64");

@@ -159,7 +159,10 @@ Inspection::Inspection(const std::filesystem::path& source,
   const ArtifactFolder artifacts = ArtifactFolder::Open(source, files);
   const std::filesystem::path path =
       artifacts.CheckpointToUse(checkpoint, files);
-  if (files.Exists(path)) state_ = CheckpointState::Load(path, environment);
+  // One that was asked for must be there.
+  if (!checkpoint.empty() || files.Exists(path)) {
+    state_ = CheckpointState::Load(path, environment);
+  }
   models_["train"] = ReadOnnx(artifacts.train, files, as_written);
   if (artifacts.eval) {
     models_["eval"] = ReadOnnx(*artifacts.eval, files, as_written);

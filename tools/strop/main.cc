@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -30,9 +31,21 @@ void CheckVerb(const CLI::App& app, int argc, char** argv) {
   strop::ThrowUsage("there is no verb \"{}\"; there are {}", argv[1], verbs);
 }
 
+// 0, or a failure where standard output did not take all (a full disk, a
+// reader that is gone).
+int CloseOutput(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  std::fprintf(stderr, "strop: error: standard output cannot be written\n");
+  return exit_code == 0 ? strop::kExitFailure : exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef SIGPIPE
+  // A reader that goes away (`| head`) must not end a training run.
+  std::signal(SIGPIPE, SIG_IGN);
+#endif
   CLI::App app("Trains ONNX models where they run.", "strop");
   app.set_version_flag("--version", STROP_VERSION);
   app.require_subcommand(1);
@@ -44,7 +57,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help and version come this way too.
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) return CloseOutput(app.exit(error));
     return Fail(error.what(), strop::kExitUsage);
   } catch (const strop::UsageError& error) {
     return Fail(error.what(), strop::kExitUsage);
@@ -53,5 +66,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return Fail(error.what(), strop::kExitFailure);
   }
-  return exit_code;
+  return CloseOutput(exit_code);
 }

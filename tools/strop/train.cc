@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "training_run.h"
+#include "usage.h"
 #include "verbs.h"
+#include "whole_number.h"
 
 namespace strop {
 namespace {
@@ -44,16 +46,16 @@ void AddDataOptions(CLI::App& verb, TrainOptions& options) {
       ->allow_extra_args(false);
   verb.add_option("--batch-size", options.batch_size,
                   "Samples in a train step (default 32)")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
 }
 
 void AddRunOptions(CLI::App& verb, Arguments& arguments) {
   TrainOptions& options = arguments.options;
   auto* epochs = verb.add_option("--epochs", options.epochs,
                                  "Passes over the samples (default 1)")
-                     ->check(CLI::PositiveNumber);
+                     ->check(WholeNumber(1));
   verb.add_option("--steps", options.steps, "Optimizer steps, not epochs")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->excludes(epochs);
   verb.add_option("--lr", options.learning_rate,
                   "Learning rate (default: the checkpoint's, else 0.001)")
@@ -64,18 +66,19 @@ void AddRunOptions(CLI::App& verb, Arguments& arguments) {
       ->check(CLI::IsMember({"none", "linear"}));
   verb.add_option("--warmup", options.warmup,
                   "Optimizer steps of the linear schedule's warm-up")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0));
   verb.add_flag("--shuffle,!--no-shuffle", arguments.shuffle,
                 "Draw the samples in a new order each epoch (default on)");
   verb.add_option("--accumulate", options.accumulate,
                   "Train steps whose gradients are summed for an optimizer "
                   "step (default 1)")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
   verb.add_option("--seed", options.seed,
-                  "Seed of the order of samples and of dropout (default 0)");
+                  "Seed of the order of samples and of dropout (default 0)")
+      ->check(WholeNumber(std::numeric_limits<int64_t>::min()));
   verb.add_option("--threads", options.threads,
                   "Threads to use (default: one per core)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0, kMostThreads));
 }
 
 void AddFileOptions(CLI::App& verb, TrainOptions& options) {
@@ -88,7 +91,8 @@ void AddFileOptions(CLI::App& verb, TrainOptions& options) {
                   "Start from this checkpoint (default DIR/checkpoint)")
       ->excludes(resume);
   verb.add_option("--metrics", options.metrics,
-                  "Write losses and rates to this file as JSON Lines");
+                  "Write losses and rates to this file as JSON Lines (a value "
+                  "that is not finite is null)");
   verb.add_option("--profile", options.profile,
                   "Write the time of each kernel to this file as a Chrome "
                   "trace");

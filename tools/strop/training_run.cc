@@ -5,11 +5,14 @@
 // optimizer step; what goes on from there is what would have come.
 #include "training_run.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "artifact_folder.h"
 #include "base/throw.h"
+#include "checkpoint/parameter_store.h"
 #include "eval_roles.h"
 #include "evaluation.h"
 #include "interrupt.h"
@@ -22,23 +25,76 @@
 #include "strop/optimizer.h"
 #include "strop/random.h"
 #include "usage.h"
+#include "write_guard.h"
 
 namespace strop {
 namespace {
 
 constexpr char kLinear[] = "linear";
+constexpr char kModelName[] = "model.onnx";
 
 std::filesystem::path OutputFolder(const TrainOptions& options,
-                                   const ArtifactFolder& artifacts) {
+                                   const ArtifactFolder& artifacts,
+                                   FileSystem& files) {
   if (options.output.empty()) return artifacts.trained();
-  std::error_code ignored;
-  if (std::filesystem::equivalent(options.output, artifacts.folder, ignored)) {
+  if (files.Exists(options.output / artifacts.train.filename())) {
     Throw(ErrorCode::kInvalidArgument,
-          "--output {} is the folder of the artifacts, which are never "
-          "overwritten",
+          "--output {} is a folder of artifacts, which are never overwritten",
           options.output.string());
   }
   return options.output;
+}
+
+// What is read is not written over; what cannot be written is said at once.
+void CheckTargets(const TrainOptions& options, const ArtifactFolder& artifacts,
+                  const std::filesystem::path& output) {
+  WriteGuard guard;
+  guard.Protect(artifacts);
+  guard.Protect(options.data);
+  guard.Protect(options.validation);
+  guard.Check("--profile", options.profile);
+  guard.Check("--metrics", options.metrics);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(output, ignored)) return;
+  guard.Check("the output", output / kCheckpointName);
+  guard.Check("the output", output / kModelName);
+}
+
+bool IsFinite(const Tensor& tensor) {
+  bool finite = true;
+  DispatchType(Floats{}, tensor.type(), [&]<class T>() {
+    for (T x : tensor.values<T>()) finite = finite && std::isfinite(x);
+  });
+  return finite;
+}
+
+// Throws kNonFinite if a parameter or moment is infinite or not a number:
+// such a state is worth nothing and must not replace a good one.
+void CheckFinite(const ParameterStore& store) {
+  for (const Parameter& parameter : store.parameters) {
+    if (IsFinite(parameter.value)) continue;
+    Throw(ErrorCode::kNonFinite,
+          "parameter \"{}\" became infinite or not a number; a smaller "
+          "learning rate (--lr) may help",
+          parameter.name);
+  }
+  for (const auto& [group, state] : store.groups) {
+    for (const auto& [name, moments] : state.parameters) {
+      for (const auto& [moment, value] : moments) {
+        if (IsFinite(value)) continue;
+        Throw(ErrorCode::kNonFinite,
+              "{} of parameter \"{}\" became infinite or not a number; a "
+              "smaller learning rate (--lr) may help",
+              moment, name);
+      }
+    }
+  }
+}
+
+// a * b for counts, at most the largest int64.
+int64_t SaturatedProduct(int64_t a, int64_t b) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return b != 0 && a > kMost / b ? kMost : a * b;
 }
 
 CheckpointState LoadStart(const TrainOptions& options,
@@ -106,13 +162,16 @@ class TrainingRun {
   void SetUpRate();
   void Announce();
   int64_t StepsOfEpoch() const {
-    return (order_->batch_count() + run_.accumulate - 1) / run_.accumulate;
+    return (order_->batch_count() - 1) / run_.accumulate + 1;
   }
+  // What remains on disk, for the end of an error message.
+  std::string KeptState() const;
 
   void TrainBatch();
   void OptimizerStep();
   void EndEpoch();
   Json Validate();
+  void AddValidation(std::string* line, Json* event);
   void ShowProgress();
   void Save();
   void Finish();
@@ -153,8 +212,9 @@ TrainingRun::TrainingRun(const TrainOptions& options)
       environment_(MakeEnvironmentOptions(options, progress_)),
       files_(environment_.files()),
       artifacts_(ArtifactFolder::Open(options.folder, files_)),
-      output_(OutputFolder(options, artifacts_)),
+      output_(OutputFolder(options, artifacts_, files_)),
       state_(LoadStart(options, artifacts_, output_, environment_)) {
+  CheckTargets(options, artifacts_, output_);
   if (!artifacts_.optimizer) {
     Throw(ErrorCode::kNotFound,
           "{} has no optimizer_model.onnx, without which nothing can be "
@@ -224,7 +284,10 @@ void TrainingRun::SetUpRun() {
   if (options_.epochs || options_.steps) {
     (options_.epochs ? run_.steps : run_.epochs) = 0;
   }
-  if (options_.schedule) run_.schedule = *options_.schedule;
+  if (options_.schedule) {
+    run_.schedule = *options_.schedule;
+    if (run_.schedule != kLinear) run_.warmup = 0;
+  }
   if (options_.warmup) run_.warmup = *options_.warmup;
   if (!resume) run_.first_step = optimizer_->step_count();
   first_step_ = run_.step;
@@ -237,7 +300,12 @@ void TrainingRun::SetUpRun() {
                           .seed = static_cast<uint64_t>(run_.seed),
                           .last_batch = drop ? BatchOrder::LastBatch::kDrop
                                              : BatchOrder::LastBatch::kKeep});
-  total_steps_ = run_.steps > 0 ? run_.steps : run_.epochs * StepsOfEpoch();
+  // More batches than an epoch has are one step all the same.
+  run_.accumulate = std::min(run_.accumulate, order_->batch_count());
+  total_steps_ = run_.steps > 0 ? run_.steps
+                                : SaturatedProduct(run_.epochs, StepsOfEpoch());
+  total_steps_ = std::min(
+      total_steps_, std::numeric_limits<int64_t>::max() - run_.first_step);
   if (resume && (run_.batch >= order_->batch_count() ||
                  run_.batch % run_.accumulate != 0)) {
     Throw(ErrorCode::kInvalidFile,
@@ -295,13 +363,8 @@ void TrainingRun::TrainBatch() {
   try {
     module_->TrainStep(inputs_, &outputs_);
   } catch (const Error& error) {
-    std::string kept = "no checkpoint was written";
-    if (checkpoint_written_ || options_.resume) {
-      kept = fmt::format("{} holds the last good state",
-                         (output_ / kCheckpointName).string());
-    }
     Throw(error.code(), "epoch {}, batch {}: {}; {}", run_.epoch + 1,
-          run_.batch + 1, error.what(), kept);
+          run_.batch + 1, error.what(), KeptState());
   }
   const double loss = LossValue(outputs_.at(0));
   const int64_t count = static_cast<int64_t>(rows.size());
@@ -322,6 +385,14 @@ void TrainingRun::TrainBatch() {
   }
 }
 
+std::string TrainingRun::KeptState() const {
+  if (!checkpoint_written_ && !options_.resume) {
+    return "no checkpoint was written";
+  }
+  return fmt::format("{} holds the last good state",
+                     (output_ / kCheckpointName).string());
+}
+
 void TrainingRun::OptimizerStep() {
   optimizer_->Step();
   if (scheduler_) scheduler_->Step();
@@ -332,13 +403,14 @@ void TrainingRun::OptimizerStep() {
 
 void TrainingRun::ShowProgress() {
   // Batches to go: exact for --epochs, near enough for --steps.
-  const int64_t left = (total_steps_ - run_.step) * run_.accumulate;
+  const int64_t left =
+      SaturatedProduct(total_steps_ - run_.step, run_.accumulate);
   progress_.Update({.epoch = run_.epoch + 1,
                     .epochs = run_.epochs,
                     .batch = run_.batch,
                     .batches = order_->batch_count(),
                     .done = batches_,
-                    .total = batches_ + left,
+                    .total = std::max(left, batches_ + left),
                     .samples = rows_,
                     .loss = loss_sum_ / static_cast<double>(epoch_rows_),
                     .rate = optimizer_->GetLearningRate()});
@@ -363,6 +435,20 @@ Json TrainingRun::Validate() {
   return values;
 }
 
+void TrainingRun::AddValidation(std::string* line, Json* event) {
+  Json values;
+  try {
+    values = Validate();
+  } catch (const Error& error) {
+    Throw(error.code(), "--validation after epoch {}: {}; {}", run_.epoch,
+          error.what(), KeptState());
+  }
+  for (const auto& [name, value] : values.items()) {
+    *line += fmt::format("  validation {} {:.6g}", name, value.get<double>());
+  }
+  (*event)["validation"] = values;
+}
+
 void TrainingRun::EndEpoch() {
   const double seconds = progress_.seconds() - epoch_start_;
   const double loss = loss_sum_ / static_cast<double>(epoch_rows_);
@@ -380,22 +466,22 @@ void TrainingRun::EndEpoch() {
                 {"lr", optimizer_->GetLearningRate()},
                 {"samples_per_second", speed},
                 {"seconds", seconds}};
-  if (validation_) {
-    const Json values = Validate();
-    for (const auto& [name, value] : values.items()) {
-      line += fmt::format("  validation {} {:.6g}", name, value.get<double>());
-    }
-    event["validation"] = values;
-  }
+  Save();  // first: an epoch's work is not lost to what follows
+  if (validation_) AddValidation(&line, &event);
   progress_.Print(line);
   metrics_->Write(event);
-  Save();
   loss_sum_ = 0;
   epoch_rows_ = 0;
   epoch_start_ = progress_.seconds();
 }
 
 void TrainingRun::Save() {
+  try {
+    CheckFinite(state_.store());
+  } catch (const Error& error) {
+    Throw(error.code(), "after step {}: {}; {}", run_.step, error.what(),
+          KeptState());
+  }
   run_.Save(&state_);
   state_.Save(output_ / kCheckpointName, /*include_optimizer_state=*/true);
   checkpoint_written_ = true;
@@ -403,11 +489,16 @@ void TrainingRun::Save() {
 
 void TrainingRun::Finish() {
   const std::string checkpoint = (output_ / kCheckpointName).string();
+  if (batches_ == 0) {
+    progress_.Print(
+        fmt::format("nothing was left to do; {} is complete", checkpoint));
+    return;
+  }
   if (!artifacts_.eval) {
     progress_.Print(fmt::format("wrote {}", checkpoint));
     return;
   }
-  const std::filesystem::path model = output_ / "model.onnx";
+  const std::filesystem::path model = output_ / kModelName;
   if (roles_.predictions.empty()) {
     progress_.Print(fmt::format(
         "wrote {}\nnote: no model.onnx, since the eval model does not show "
@@ -442,11 +533,9 @@ int TrainingRun::Run() {
   metrics_->Write({{"event", complete ? "end" : "interrupted"},
                    {"step", run_.step},
                    {"seconds", progress_.seconds()}});
+  if (complete) Finish();
   if (!options_.profile.empty()) module_->WriteProfile(options_.profile);
-  if (complete) {
-    Finish();
-    return 0;
-  }
+  if (complete) return 0;
   progress_.Print(fmt::format(
       "stopped after step {} of {}; wrote {}; --resume goes on from there",
       run_.step, total_steps_, (output_ / kCheckpointName).string()));

@@ -24,6 +24,9 @@ template <class... Args>
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
 
+// Beyond any machine; a guard against typing errors.
+inline constexpr int kMostThreads = 4096;
+
 // Cuts "NAME=VALUE" at the first '='; names with '=' do not exist in practice.
 inline std::pair<std::string, std::string> SplitAssignment(
     std::string_view option, std::string_view text) {

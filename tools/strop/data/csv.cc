@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -101,12 +102,16 @@ bool ParseNumber(std::string_view text, T* value) {
   return !text.empty() && error == std::errc() && stop == end;
 }
 
+// A line of names: no field is a number. One number among words is a typing
+// error, which is better told than skipped.
 bool IsHeader(const std::vector<std::string>& fields) {
   double value;
   for (const std::string& field : fields) {
-    if (!Trim(field).empty() && !ParseNumber(field, &value)) return true;
+    if (Trim(field).empty() || ParseNumber(field, &value)) return false;
+    const char first = Trim(field)[0];
+    if (first == '.' || first == '-' || std::isdigit(first) != 0) return false;
   }
-  return false;
+  return true;
 }
 
 }  // namespace
