@@ -14,8 +14,10 @@ namespace {
 constexpr std::chrono::milliseconds kBarInterval(100);
 constexpr std::chrono::seconds kLineInterval(10);
 
-// Columns of a bar where the terminal has room, and the fewest that help.
-constexpr size_t kMostBar = 30, kLeastBar = 5;
+// Columns that the text beside the bar takes at most, as a rule: a bar whose
+// width followed the text would jump.
+constexpr size_t kTextWidth = 74;
+constexpr size_t kMostBar = 30;
 
 size_t TerminalWidth() {
   winsize size = {};
@@ -101,10 +103,8 @@ void Progress::Update(const Position& p) {
     return;
   }
   const size_t width = TerminalWidth();
-  // The bar takes what the text leaves; its brackets and gap take four.
-  std::string line = Line(p, /*bar_width=*/0);
-  const size_t left = width > line.size() + 5 ? width - line.size() - 5 : 0;
-  if (left >= kLeastBar) line = Line(p, std::min(left, kMostBar));
+  std::string line =
+      Line(p, width > kTextWidth ? std::min(width - kTextWidth, kMostBar) : 0);
   line.resize(std::min(line.size(), width - 1));  // a wrapped line would stay
   std::fprintf(stderr, "\r%s\033[K", line.c_str());
   std::fflush(stderr);
