@@ -146,6 +146,7 @@ Cases ConvPoolCases() {
        .op = "MaxPoolGrad",
        .inputs = {In({1, 1, 2}, {1, 2}), Int64s({1, 1, 2}, {1, 1}),
                   In({1, 1, 3})},
+       .attributes = {{"kernel_shape", IntList{2}}},
        .domain = kFused,
        .opset = 1,
        .expected = {{0, 3, 0}}},
