@@ -74,6 +74,8 @@ std::vector<ConvCase> Cases() {
       {{2, 6, 5, 6}, 9, {3, 3}, {}, {1, 1, 1, 1}, {}, 3, "NOTSET", false},
       {{2, 16, 9, 9}, 16, {3, 3}, {}, {1, 1, 1, 1}, {}, 16},
       {{2, 13, 9, 9}, 13, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}, 13},
+      {{1, 9, 7, 8}, 9, {3, 2}, {2, 1}, {2, 1, 0, 3}, {2, 2}, 9, "NOTSET"},
+      {{2, 8, 12}, 8, {5}, {2}, {4, 1}, {}, 8},
       {{2, 4, 9, 9}, 12, {3, 3}, {}, {1, 1, 1, 1}, {}, 4, "NOTSET", false},
       // one and three spatial axes
       {{3, 6, 20}, 10, {4}, {2}, {1, 2}},
@@ -207,6 +209,8 @@ constexpr Engine kEngines[] = {
     {"gemm", ChooseGemmConv, ChooseGemmConvGrad, ChooseGemmConvGradAccumulate},
     {"direct", ChooseDirectConv, ChooseDirectConvGrad,
      ChooseDirectConvGradAccumulate},
+    {"depthwise", ChooseDepthwiseConv, ChooseDepthwiseConvGrad,
+     ChooseDepthwiseConvGradAccumulate},
 #ifdef STROP_WITH_ONEDNN
     {"onednn", ChooseOneDnnConv, ChooseOneDnnConvGrad,
      ChooseOneDnnConvGradAccumulate},
@@ -246,10 +250,14 @@ bool Accepted(const LayoutRun& run, const ConvCase& c, const Engine& engine) {
   const bool usual =
       c.x[1] % 16 == 0 && c.filters % 16 == 0 && c.dilation.empty();
   if (name == "onednn" && c.onednn && !usual) return run.accepted;
-  const bool wanted = name == "onednn" ? c.onednn
-                      : name == "direct"
-                          ? c.groups == 1 && c.kernel.size() < 3 && c.x[0] > 0
-                          : true;
+  bool wanted = true;
+  if (name == "onednn") wanted = c.onednn;
+  if (name == "direct") {
+    wanted = c.groups == 1 && c.kernel.size() < 3 && c.x[0] > 0;
+  }
+  if (name == "depthwise") {
+    wanted = c.groups > 1 && c.groups == c.x[1] && c.groups == c.filters;
+  }
   EXPECT_EQ(run.accepted, wanted) << run.reason;
   return run.accepted;
 }

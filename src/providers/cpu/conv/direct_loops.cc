@@ -205,15 +205,15 @@ void Weights(const DirectPlan& plan, const float* x, const float* dy,
       });
 }
 
-DirectForwardFunction SelectForward(Layout layout) {
+DirectForwardFunction SelectDirectForward(Layout layout) {
   return layout == Layout::kBlocked16 ? Forward<16> : Forward<8>;
 }
 
-DirectWeightsFunction SelectWeights(Layout layout) {
+DirectWeightsFunction SelectDirectWeights(Layout layout) {
   return layout == Layout::kBlocked16 ? Weights<16> : Weights<8>;
 }
 
-Layout SelectLayout() {
+Layout SelectDirectLayout() {
   return HWY_LANES(float) >= 16 ? Layout::kBlocked16 : Layout::kBlocked8;
 }
 
@@ -224,20 +224,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace strop {
 namespace {
-HWY_EXPORT(SelectForward);
-HWY_EXPORT(SelectWeights);
-HWY_EXPORT(SelectLayout);
+HWY_EXPORT(SelectDirectForward);
+HWY_EXPORT(SelectDirectWeights);
+HWY_EXPORT(SelectDirectLayout);
 }  // namespace
 
 DirectForwardFunction GetDirectForward(Layout layout) {
-  return HWY_DYNAMIC_DISPATCH(SelectForward)(layout);
+  return HWY_DYNAMIC_DISPATCH(SelectDirectForward)(layout);
 }
 
 DirectWeightsFunction GetDirectWeights(Layout layout) {
-  return HWY_DYNAMIC_DISPATCH(SelectWeights)(layout);
+  return HWY_DYNAMIC_DISPATCH(SelectDirectWeights)(layout);
 }
 
-Layout GetDirectLayout() { return HWY_DYNAMIC_DISPATCH(SelectLayout)(); }
+Layout GetDirectLayout() { return HWY_DYNAMIC_DISPATCH(SelectDirectLayout)(); }
 
 void FinishPlan(DirectPlan& plan) {
   plan.row_offsets.clear();

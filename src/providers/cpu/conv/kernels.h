@@ -14,6 +14,13 @@ KernelChoice ChooseDirectConvGrad(const KernelRequest& request);
 // strop.internal:ConvGradAccumulate
 KernelChoice ChooseDirectConvGradAccumulate(const KernelRequest& request);
 
+// A filter for each channel, blocked tensors, 1 or 2 spatial axes.
+KernelChoice ChooseDepthwiseConv(const KernelRequest& request);
+// com.microsoft:ConvGrad
+KernelChoice ChooseDepthwiseConvGrad(const KernelRequest& request);
+// strop.internal:ConvGradAccumulate
+KernelChoice ChooseDepthwiseConvGradAccumulate(const KernelRequest& request);
+
 // Matrix multiplication over im2col, plain layout, any spatial rank.
 KernelChoice ChooseGemmConv(const KernelRequest& request);
 // com.microsoft:ConvGrad
