@@ -178,6 +178,74 @@ TEST(Program, ArtifactsAreNeverOverwritten) {
   EXPECT_NE(result.err.find("never overwritten"), std::string::npos);
 }
 
+TEST(Program, NoOptionThatWritesOverwritesWhatIsRead) {
+  GoldenCase golden("mlp_ce_adamw");
+  TemporaryFolder folder;
+  std::filesystem::copy(golden.folder, folder / "mlp");
+  std::filesystem::create_symlink("mlp/checkpoint", folder / "link");
+  const std::string mlp = (folder / "mlp").string();
+  const Arguments data = golden.TrainInputs(folder, 1);
+  const std::string out = (folder / "out").string();
+  const Arguments train = Arguments{"train", mlp, "--output", out} + data;
+  const std::string before = ReadText(folder / "mlp/checkpoint");
+  for (const Arguments& call :
+       {train + Arguments{"--metrics", mlp + "/checkpoint"},
+        train + Arguments{"--profile", (folder / "link").string()},
+        Arguments{"eval", mlp, "--dump", mlp + "/checkpoint"} + data,
+        Arguments{"inspect", mlp, "--dump", mlp + "/checkpoint"}}) {
+    const ProgramResult result = RunProgram(call);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_NE(result.err.find("would overwrite"), std::string::npos)
+        << result.err;
+    EXPECT_EQ(ReadText(folder / "mlp/checkpoint"), before);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/checkpoint"));
+}
+
+TEST(Program, AStateThatIsNotFiniteIsNotSaved) {
+  GoldenCase golden("mlp_ce_adamw");
+  TemporaryFolder folder;
+  // The loss is finite, and so are the weights, but the squared gradients in
+  // the second moments are not.
+  const ProgramResult result =
+      RunProgram(Arguments{"train", golden.folder.string(), "--output",
+                           (folder / "out").string(), "--scale", "input=1e25"} +
+                 golden.TrainInputs(folder, 1));
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  EXPECT_NE(result.err.find("momentum1 of parameter"), std::string::npos)
+      << result.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/checkpoint"));
+}
+
+TEST(Program, HugeCountsAreNoOverflow) {
+  GoldenCase golden("mlp_ce_adamw");
+  TemporaryFolder folder;
+  const std::string out = (folder / "out").string();
+  const Arguments train =
+      Arguments{"train", golden.folder.string(), "--output", out} +
+      golden.TrainInputs(folder, 2);
+  // All batches of an epoch are one step.
+  const ProgramResult result =
+      RunProgram(train + Arguments{"--accumulate", "9223372036854775807"});
+  ExpectSuccess(result);
+  EXPECT_NE(result.out.find("1 steps per epoch"), std::string::npos)
+      << result.out;
+  EXPECT_TRUE(std::filesystem::exists(folder / "out/checkpoint"));
+  const ProgramResult refused =
+      RunProgram(train + Arguments{"--batch-size", "99999999999999999999"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("wanted a whole number from 1"), std::string::npos)
+      << refused.err;
+}
+
+TEST(Program, AFullOutputIsAFailure) {
+  GoldenCase golden("mlp_ce_adamw");
+  const std::string command = std::string(STROP_PROGRAM) + " inspect " +
+                              golden.folder.string() +
+                              " --json >/dev/full 2>/dev/null";
+  EXPECT_NE(std::system(command.c_str()), 0);
+}
+
 TEST(Program, ANonFiniteLossKeepsTheLastGoodCheckpoint) {
   GoldenCase golden("mlp_ce_adamw");
   TemporaryFolder folder;

@@ -353,6 +353,11 @@ TEST(Csv, NamesTheLineOfAFault) {
             "x.csv, line 3: field 2 is \"\", which is not a number");
   EXPECT_EQ(error("1,\"2\n"), "x.csv, line 1: a quoted field has no end");
   EXPECT_EQ(error("1,\"2\"3\n"), "x.csv, line 1: text follows a quoted field");
+  // One number among words is no header.
+  EXPECT_EQ(error("1,x2\n3,4\n"),
+            "x.csv, line 1: field 2 is \"x2\", which is not a number");
+  EXPECT_EQ(error("1e400\n3\n"),
+            "x.csv, line 1: field 1 is \"1e400\", which is not a number");
   EXPECT_EQ(error("a,b\n"), "x.csv holds no rows of numbers");
   EXPECT_EQ(error(""), "x.csv holds no rows of numbers");
 }
