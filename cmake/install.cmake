@@ -24,7 +24,7 @@ install(FILES
 
 set(STROP_PRIVATE_LIBS "-lhwy -lpthread")
 if(STROP_WITH_ONEDNN)
-  string(PREPEND STROP_PRIVATE_LIBS "-ldnnl ")
+  string(PREPEND STROP_PRIVATE_LIBS "-ldnnl -lgomp ")
 endif()
 configure_file(cmake/strop.pc.in ${PROJECT_BINARY_DIR}/strop.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/strop.pc

@@ -46,7 +46,7 @@ std::string Range(const Arity& arity) {
 
 // The first `min` slots must be present; trailing ones may be left out.
 template <class Present>
-void CheckArity(const OpNode& node, std::string_view what, const Arity& arity,
+void CheckSlots(const OpNode& node, std::string_view what, const Arity& arity,
                 size_t count, Present present) {
   if (count < static_cast<size_t>(arity.min) ||
       count > static_cast<size_t>(arity.max)) {
@@ -92,11 +92,20 @@ const OpDef* FindOp(std::string_view domain, std::string_view name,
 
 std::span<const OpDef* const> AllOps() { return SortedOps(); }
 
+void CheckArity(const OpDef& op, const OpNode& node) {
+  const std::vector<ValueId>& inputs = node.node().inputs;
+  const std::vector<ValueId>& outputs = node.node().outputs;
+  CheckSlots(node, "input", op.inputs, inputs.size(),
+             [&](size_t i) { return static_cast<bool>(inputs[i]); });
+  CheckSlots(node, "output", op.outputs, outputs.size(),
+             [&](size_t i) { return static_cast<bool>(outputs[i]); });
+}
+
 void Infer(const OpDef& op, InferContext& context) {
   const OpNode& node = context.node();
-  CheckArity(node, "input", op.inputs, context.input_count(),
+  CheckSlots(node, "input", op.inputs, context.input_count(),
              [&](size_t i) { return context.has_input(i); });
-  CheckArity(node, "output", op.outputs, context.output_count(),
+  CheckSlots(node, "output", op.outputs, context.output_count(),
              [&](size_t i) { return context.has_output(i); });
   if (op.infer == nullptr) {
     node.Fail("has no shape inference", ErrorCode::kNotImplemented);

@@ -19,6 +19,10 @@ const OpDef* FindOp(std::string_view domain, std::string_view name,
 // All ops of Strop, internal ones too, ordered by domain, name and since.
 std::span<const OpDef* const> AllOps();
 
+// Throws kInvalidGraph if the node has too few or too many inputs or outputs
+// for the op, or leaves one out that the op must have.
+void CheckArity(const OpDef& op, const OpNode& node);
+
 // Runs op.infer after checking that the node has the inputs and outputs that
 // the op wants. Every Error names the node.
 void Infer(const OpDef& op, InferContext& context);

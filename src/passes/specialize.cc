@@ -2,8 +2,10 @@
 #include "passes/specialize.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/throw.h"
+#include "ops/registry.h"
 #include "passes/passes.h"
 
 namespace strop {
@@ -15,6 +17,21 @@ constexpr Pass kPasses[] = {
     {"name_pool_shapes", NamePoolShapes}, {"fuse_gemm", FuseGemm},
     {"fuse_accumulate", FuseAccumulate},  {"remove_dead", RemoveDead},
 };
+
+// Passes look at the inputs and outputs that an op must have.
+void CheckNodes(const Graph& graph) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    // A pass goes by the name alone, whatever the opset.
+    for (int64_t opset :
+         {graph.opset(node.domain), std::numeric_limits<int64_t>::max()}) {
+      if (const OpDef* op = FindOp(node.domain, node.op_type, opset)) {
+        CheckArity(*op, OpNode(graph, node));
+        break;
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -30,6 +47,7 @@ void Specialize(Graph& graph, const SpecializeOptions& options) {
             "disabled_passes names \"{}\", which is no pass", name);
     }
   }
+  CheckNodes(graph);
   if (options.update_batch_norm_statistics) WriteBatchNormStatistics(graph);
   for (const Pass& pass : kPasses) {
     if (std::find(options.disabled.begin(), options.disabled.end(),

@@ -8,28 +8,26 @@
 #include "runtime/size.h"
 
 namespace strop {
-namespace {
-
-bool SameInfo(const TensorInfo& info, const Tensor& tensor) {
-  return info.type == tensor.type() && info.shape == tensor.shape();
-}
-
-}  // namespace
-
 class Executor::Impl {
  public:
   Impl(LoweredGraph lowered, std::shared_ptr<Arena> arena,
        ExecutorOptions options)
       : lowered_(std::move(lowered)),
         arena_(std::move(arena)),
-        options_(std::move(options)) {}
+        options_(std::move(options)) {
+    for (ValueId id : lowered_.graph.inputs()) {
+      is_list_.push_back(lowered_.graph.value(id).type.kind ==
+                         ValueType::Kind::kTensorList);
+    }
+  }
 
   const Graph& graph() const { return lowered_.graph; }
 
   void Run(std::span<const Argument> inputs, const RandomKey& random,
            const std::function<void()>& before_writes) {
-    Entry& entry = FindOrMake(inputs);
+    current_ = nullptr;
     segments_.clear();
+    Entry& entry = FindOrMake(inputs);
     if (entry.sizer != nullptr) {
       RunSegments(entry, inputs, random, before_writes);
       return;
@@ -55,31 +53,48 @@ class Executor::Impl {
   }
 
  private:
+  struct Segment {
+    Arena arena;
+    std::unique_ptr<BoundPlan> bound;
+  };
+
   struct Entry {
-    std::vector<TensorInfo> shapes;  // of all inputs, lists' members in line
+    // Types and shapes of all inputs; a list's tensors stand in line behind
+    // an undefined type whose shape is their number.
+    std::vector<TensorInfo> key;
     std::unique_ptr<BoundPlan> bound;
     // Set for a graph with data-dependent shapes, whose later segments are
     // made in each run.
     std::unique_ptr<Sizer> sizer;
   };
 
-  static bool Fits(const Entry& entry, std::span<const Argument> inputs) {
-    size_t next = 0;
-    for (const Argument& input : inputs) {
-      if (input.list.empty()) {
-        if (next >= entry.shapes.size() ||
-            !SameInfo(entry.shapes[next++], input.tensor)) {
-          return false;
-        }
+  // Calls fn(type, shape) for each entry of a key, until one returns false.
+  template <class F>
+  bool ForKey(std::span<const Argument> inputs, F fn) const {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_list_[i]) {
+        const Tensor& tensor = inputs[i].tensor;
+        if (!fn(tensor.type(), tensor.shape())) return false;
+        continue;
       }
-      for (const Tensor& tensor : input.list) {
-        if (next >= entry.shapes.size() ||
-            !SameInfo(entry.shapes[next++], tensor)) {
-          return false;
-        }
+      const auto count = static_cast<int64_t>(inputs[i].list.size());
+      if (!fn(DataType::kUndefined, Shape{count})) return false;
+      for (const Tensor& tensor : inputs[i].list) {
+        if (!fn(tensor.type(), tensor.shape())) return false;
       }
     }
-    return next == entry.shapes.size();
+    return true;
+  }
+
+  bool Fits(const Entry& entry, std::span<const Argument> inputs) const {
+    size_t next = 0;
+    return ForKey(inputs,
+                  [&](DataType type, const Shape& shape) {
+                    if (next == entry.key.size()) return false;
+                    const TensorInfo& info = entry.key[next++];
+                    return info.type == type && info.shape == shape;
+                  }) &&
+           next == entry.key.size();
   }
 
   // The plan that was used last stands in front.
@@ -92,14 +107,10 @@ class Executor::Impl {
       return *plans_[0];
     }
     auto entry = std::make_unique<Entry>();
-    for (const Argument& input : inputs) {
-      if (input.list.empty()) {
-        entry->shapes.push_back({input.tensor.type(), input.tensor.shape()});
-      }
-      for (const Tensor& tensor : input.list) {
-        entry->shapes.push_back({tensor.type(), tensor.shape()});
-      }
-    }
+    ForKey(inputs, [&](DataType type, const Shape& shape) {
+      entry->key.push_back({type, shape});
+      return true;
+    });
     Remake(*entry, inputs);
     const auto most = static_cast<size_t>(std::max(1, options_.max_plans));
     if (plans_.size() >= most) {
@@ -111,23 +122,30 @@ class Executor::Impl {
   }
 
   void Remake(Entry& entry, std::span<const Argument> inputs) {
-    auto sizer = std::make_unique<Sizer>(lowered_, inputs, size_options());
-    entry.bound = Bind(sizer->Next());
+    SizeOptions options = {.providers = options_.providers,
+                           .num_threads = options_.num_threads};
+    auto sizer = std::make_unique<Sizer>(lowered_, inputs, options);
+    std::unique_ptr<Plan> plan = sizer->Next();
+    if (!sizer->done()) {
+      options.writes_last = true;
+      sizer = std::make_unique<Sizer>(lowered_, inputs, options);
+      plan = sizer->Next();
+    }
+    entry.bound = Bind(std::move(plan));
     entry.sizer = sizer->done() ? nullptr : std::move(sizer);
   }
 
-  SizeOptions size_options() const {
-    return {.providers = options_.providers,
-            .num_threads = options_.num_threads};
-  }
-
   std::unique_ptr<BoundPlan> Bind(std::unique_ptr<Plan> plan) const {
+    size_t bytes = plan->peak_bytes();
+    for (const Segment& segment : segments_) {
+      bytes += segment.bound->plan().peak_bytes();
+    }
     if (options_.memory_limit_bytes > 0 &&
-        plan->peak_bytes() > options_.memory_limit_bytes) {
+        bytes > options_.memory_limit_bytes) {
       Throw(ErrorCode::kOutOfMemory,
             "a step of graph \"{}\" with these shapes holds {} bytes, the "
             "limit is {} bytes",
-            graph().name, plan->peak_bytes(), options_.memory_limit_bytes);
+            graph().name, bytes, options_.memory_limit_bytes);
     }
     return std::make_unique<BoundPlan>(std::move(plan), options_.thread_pool,
                                        options_.num_threads);
@@ -161,12 +179,8 @@ class Executor::Impl {
     }
   }
 
-  struct Segment {
-    Arena arena;
-    std::unique_ptr<BoundPlan> bound;
-  };
-
   LoweredGraph lowered_;
+  std::vector<bool> is_list_;  // by graph input
   std::shared_ptr<Arena> arena_;
   ExecutorOptions options_;
   std::vector<std::unique_ptr<Entry>> plans_;

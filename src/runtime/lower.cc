@@ -16,20 +16,6 @@ std::string OpTitle(const Graph& graph, const Node& node) {
                      graph.opset(node.domain));
 }
 
-void CheckCount(const Graph& graph, const Node& node, const char* what,
-                size_t count, const Arity& arity) {
-  const auto n = static_cast<int64_t>(count);
-  if (n >= arity.min && n <= arity.max) return;
-  std::string wanted = std::to_string(arity.min);
-  if (arity.max == Arity::kVariadic) {
-    wanted += " or more";
-  } else if (arity.max != arity.min) {
-    wanted += fmt::format(" to {}", arity.max);
-  }
-  Throw(ErrorCode::kInvalidGraph, "{} takes {} {}, the node has {}",
-        Describe(graph, node), wanted, what, n);
-}
-
 void FindOps(LoweredGraph& lowered,
              std::span<const CustomOpDomain* const> custom_ops) {
   const Graph& graph = lowered.graph;
@@ -45,8 +31,7 @@ void FindOps(LoweredGraph& lowered,
       unknown.insert(OpTitle(graph, node));
       continue;
     }
-    CheckCount(graph, node, "inputs", node.inputs.size(), op->inputs);
-    CheckCount(graph, node, "outputs", node.outputs.size(), op->outputs);
+    CheckArity(*op, OpNode(graph, node));
   }
   if (!unknown.empty()) {
     std::string list;
@@ -71,6 +56,26 @@ void FindWriters(LoweredGraph& lowered) {
       }
     }
   }
+}
+
+// The order with writing nodes and their dependants moved to the end.
+std::vector<NodeId> WritesLast(const LoweredGraph& lowered) {
+  const Graph& graph = lowered.graph;
+  std::vector<bool> late(graph.value_count(), false);
+  std::vector<NodeId> first, last;
+  for (NodeId id : lowered.order) {
+    const Node& node = graph.node(id);
+    bool is_late = lowered.writes_inputs[static_cast<size_t>(id.index)];
+    for (ValueId input : node.inputs) {
+      is_late = is_late || (input && late[static_cast<size_t>(input.index)]);
+    }
+    for (ValueId output : node.outputs) {
+      if (output) late[static_cast<size_t>(output.index)] = is_late;
+    }
+    (is_late ? last : first).push_back(id);
+  }
+  first.insert(first.end(), last.begin(), last.end());
+  return first;
 }
 
 void MarkAncestors(const Graph& graph, ValueId value,
@@ -108,6 +113,7 @@ LoweredGraph Lower(Graph graph,
       }
     }
   }
+  lowered.order_writes_last = WritesLast(lowered);
   return lowered;
 }
 

@@ -14,9 +14,13 @@ namespace strop {
 struct LoweredGraph {
   Graph graph;
   // Nodes as they run: what the graph's outputs need comes first, in the
-  // graph's order, then the rest. Nodes that write into graph inputs stand
-  // after everything that can fail on data.
+  // graph's order, then the rest. A node that writes into a graph input runs
+  // as soon as it can, so that what it reads can die.
   std::vector<NodeId> order;
+  // The same with the nodes that write, and those that depend on them, at
+  // the end: for graphs with data-dependent shapes, where what comes later
+  // may still fail.
+  std::vector<NodeId> order_writes_last;
   std::vector<const OpDef*> ops;    // by node index
   std::vector<bool> writes_inputs;  // by node index: mutates a graph input
 };

@@ -92,11 +92,12 @@ class Placer {
         LifeOf(from).first == s) {
       return false;
     }
-    // Another input that looks at the same memory otherwise is in the way.
-    for (int other : step.inputs) {
-      if (other >= 0 && other != from && BufferOf(other) == BufferOf(from)) {
-        return false;
-      }
+    // Another input that looks at the same memory otherwise is in the way, and
+    // so is the same one where it must not be overwritten.
+    for (size_t j = 0; j < step.inputs.size(); ++j) {
+      const int other = step.inputs[j];
+      if (j == i || other < 0 || BufferOf(other) != BufferOf(from)) continue;
+      if (other != from || !step.op->may_overwrite.contains(j)) return false;
     }
     // So is an output that already took it.
     for (int output : step.outputs) {

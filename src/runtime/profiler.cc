@@ -32,6 +32,10 @@ std::string ShapesOf(const Plan& plan, const PlanStep& step) {
 
 void Profiler::Record(const Plan& plan, const PlanStep& step,
                       Clock::time_point begin, Clock::time_point end) {
+  if (events_.size() >= kMostEvents) {
+    ++left_out_;
+    return;
+  }
   Event event;
   event.name = step.node->name.empty()
                    ? step.node->op_type
@@ -58,7 +62,14 @@ std::string Profiler::ToJson() const {
       json += fmt::format(R"(,"GFLOP/s":{:.3f})",
                           e.flops / static_cast<double>(e.duration_ns));
     }
-    json += i + 1 < events_.size() ? "}},\n" : "}}\n";
+    json += i + 1 < events_.size() || left_out_ > 0 ? "}},\n" : "}}\n";
+  }
+  if (left_out_ > 0) {
+    json += fmt::format(
+        R"({{"name":"events left out","cat":"kernel","ph":"i","pid":1,)"
+        R"("tid":1,"ts":0,"args":{{"count":{}}}}})",
+        left_out_);
+    json += "\n";
   }
   return json + "]\n";
 }

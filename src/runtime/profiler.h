@@ -23,7 +23,11 @@ class Profiler {
   // The events as a JSON array in Chrome's trace format: name (op and node),
   // time and duration in microseconds, and as arguments kernel, shapes,
   // milliseconds and GFLOP/s where the kernel states its operations.
+  // After kMostEvents no more are kept; the trace then says how many are not
+  // in it.
   std::string ToJson() const;
+
+  static constexpr size_t kMostEvents = 500'000;
 
  private:
   struct Event {
@@ -32,6 +36,7 @@ class Profiler {
     double flops;
   };
   std::vector<Event> events_;
+  size_t left_out_ = 0;
   Clock::time_point start_ = Clock::now();
 };
 

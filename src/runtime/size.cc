@@ -30,8 +30,9 @@ struct ValueState {
   ValueInfo info;
   const void* address = nullptr;     // where a known value lies
   const void* input_data = nullptr;  // of a graph input
-  bool varies = false;               // known for this step only: carried over
-  int slot = -1;                     // in the plan being made
+  int input = -1;  // the graph input whose memory this value is, by position
+  bool varies = false;  // known for this step only: carried over
+  int slot = -1;        // in the plan being made
   std::vector<LayoutCopy> copies;
 };
 
@@ -47,11 +48,12 @@ class Sizer::Impl {
        const SizeOptions& options)
       : lowered_(lowered),
         graph_(lowered.graph),
+        order_(options.writes_last ? lowered.order_writes_last : lowered.order),
         options_(options),
         states_(lowered.graph.value_count()) {
     STROP_CHECK(inputs.size() == graph_.inputs().size());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      DescribeInput(graph_.inputs()[i], inputs[i]);
+      DescribeInput(i, inputs[i]);
     }
     for (ValueId id : graph_.initializers()) DescribeInitializer(id);
   }
@@ -63,8 +65,8 @@ class Sizer::Impl {
       state.slot = -1;
       state.copies.clear();
     }
-    while (position_ < lowered_.order.size()) {
-      if (!SizeNode(lowered_.order[position_])) break;
+    while (position_ < order_.size()) {
+      if (!SizeNode(order_[position_])) break;
       ++position_;
     }
     FinishOutputs();
@@ -73,13 +75,13 @@ class Sizer::Impl {
     return std::move(plan_);
   }
 
-  bool done() const { return position_ == lowered_.order.size(); }
+  bool done() const { return position_ == order_.size(); }
 
   void Carry(const Plan& plan, std::byte* base) {
     for (size_t i = 0; i < states_.size(); ++i) {
       ValueState& state = states_[i];
       if (state.slot < 0 || state.address != nullptr || state.info.is_list ||
-          graph_.value(ValueId{static_cast<int32_t>(i)}).is_input) {
+          state.input >= 0) {
         continue;
       }
       const PlanSlot& slot = plan.slots[PlainSlot(state)];
@@ -93,15 +95,17 @@ class Sizer::Impl {
       state.varies = true;
       SetKnown(state, state.address);
     }
-    CarryInputs(plan);
+    CarryInputs();
   }
 
  private:
   // --- Values
 
-  void DescribeInput(ValueId id, const Argument& argument) {
+  void DescribeInput(size_t position, const Argument& argument) {
+    const ValueId id = graph_.inputs()[position];
     ValueState& state = State(id);
     state.inferred = true;
+    state.input = static_cast<int>(position);
     state.info.is_list =
         graph_.value(id).type.kind == ValueType::Kind::kTensorList;
     if (state.info.is_list) {
@@ -118,22 +122,18 @@ class Sizer::Impl {
 
   // What the caller gave counts as known only where the next node needs it by
   // value: everything else is left to kernels.
-  void CarryInputs(const Plan& plan) {
-    const NodeId id = lowered_.order[position_];
+  void CarryInputs() {
+    const NodeId id = order_[position_];
     const Node& node = graph_.node(id);
     const OpDef& op = *lowered_.ops[static_cast<size_t>(id.index)];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!node.inputs[i] || !op.value_inputs.contains(i)) continue;
       ValueState& state = State(node.inputs[i]);
-      if (state.info.known != nullptr || state.info.is_list) continue;
-      const void* data = state.input_data;
-      if (data == nullptr && state.slot >= 0) {
-        // A view of an input.
-        const PlanSlot& slot = plan.slots[static_cast<size_t>(state.slot)];
-        if (slot.input >= 0) {
-          data = State(graph_.inputs()[static_cast<size_t>(slot.input)])
-                     .input_data;
-        }
+      if (state.info.known != nullptr) continue;
+      const void* data = nullptr;
+      if (state.input >= 0 && !state.info.is_list) {
+        data =
+            State(graph_.inputs()[static_cast<size_t>(state.input)]).input_data;
       }
       if (data == nullptr) {
         Throw(ErrorCode::kNotImplemented,
@@ -174,23 +174,36 @@ class Sizer::Impl {
     slot.info = info;
     slot.layout = layout;
     slot.storage = storage;
-    slot.bytes = static_cast<size_t>(StoredElementCount(info.shape, layout)) *
-                 DataTypeSize(info.type);
+    if (storage == PlanSlot::Storage::kArena) {
+      slot.bytes = StoredBytes(id, info, layout);
+    }
     plan_->slots.push_back(slot);
     return static_cast<int>(plan_->slots.size()) - 1;
+  }
+
+  // Throws kOutOfMemory where no machine could hold the value.
+  size_t StoredBytes(ValueId id, const TensorInfo& info, Layout layout) const {
+    constexpr int64_t kMostBytes = int64_t{1} << 46;
+    const auto size =
+        static_cast<int64_t>(std::max<size_t>(DataTypeSize(info.type), 1));
+    // A block of padding at most: sixteen times the elements.
+    if (info.shape.element_count() > kMostBytes / size / 16) {
+      Throw(ErrorCode::kOutOfMemory, "\"{}\" would be {} of shape {}",
+            graph_.value_name(id), DataTypeName(info.type),
+            info.shape.ToString());
+    }
+    return static_cast<size_t>(StoredElementCount(info.shape, layout) * size);
   }
 
   // The slot of a value, made at its first use in this plan.
   int SlotOf(ValueId id) {
     ValueState& state = State(id);
     if (state.slot >= 0) return state.slot;
-    if (graph_.value(id).is_input) {
+    if (state.input >= 0) {
+      // A graph input, or what an earlier segment made a view of one.
       state.slot = AddSlot(id, state.info.tensor, PlanSlot::Storage::kInput);
-      PlanSlot& slot = plan_->slots.back();
-      slot.is_list = state.info.is_list;
-      const auto inputs = graph_.inputs();
-      slot.input = static_cast<int>(
-          std::find(inputs.begin(), inputs.end(), id) - inputs.begin());
+      plan_->slots.back().is_list = state.info.is_list;
+      plan_->slots.back().input = state.input;
     } else {
       STROP_CHECK(state.info.known != nullptr);
       state.slot = AddSlot(id, state.info.tensor, PlanSlot::Storage::kConstant);
@@ -314,13 +327,14 @@ class Sizer::Impl {
     to.slot = AddSlot(node.outputs[0], to.info.tensor,
                       plan_->slots[static_cast<size_t>(source)].storage);
     plan_->slots.back().input = plan_->slots[static_cast<size_t>(source)].input;
+    to.input = plan_->slots.back().input;
     plan_->slots.back().shares = source;
     return true;
   }
 
   // Computes the outputs now if everything they depend on is known.
   bool Fold(const Node& node, const OpDef& op) {
-    if (op.is_random || op.reference.run == nullptr || !op.mutates.empty()) {
+    if (op.is_random || !op.mutates.empty() || !ReferenceRuns(node, op)) {
       return false;
     }
     size_t bytes_in = 0, bytes_out = 0;
@@ -343,12 +357,20 @@ class Sizer::Impl {
       if (!output) continue;
       const TensorInfo& info = State(output).info.tensor;
       if (State(output).info.is_list) return false;
-      bytes_out += static_cast<size_t>(info.shape.element_count()) *
-                   DataTypeSize(info.type);
+      bytes_out += StoredBytes(output, info, Layout::kPlain);
     }
     if (bytes_out > std::max(kFoldBytes, bytes_in)) return false;
     RunNow(node, op);
     return true;
+  }
+
+  bool ReferenceRuns(const Node& node, const OpDef& op) {
+    if (op.reference.run == nullptr) return false;
+    if (op.reference.supports == nullptr) return true;
+    const int input = op.reference.type_input;
+    const ValueId id =
+        input < 0 ? node.output(0) : node.input(static_cast<size_t>(input));
+    return id && op.reference.supports(State(id).info.tensor.type);
   }
 
   void RunNow(const Node& node, const OpDef& op) {
@@ -447,6 +469,7 @@ class Sizer::Impl {
           AddSlot(node.outputs[i], state.info.tensor, from.storage, layout);
       PlanSlot& slot = plan_->slots.back();
       slot.input = from.input;
+      state.input = from.input;
       slot.is_list = from.is_list;
       slot.constant = from.constant;
       slot.shares = source;
@@ -548,8 +571,8 @@ class Sizer::Impl {
   bool IsCarried(ValueId id) {
     if (carried_position_ != position_) {
       carried_.assign(states_.size(), false);
-      for (size_t p = position_; p < lowered_.order.size(); ++p) {
-        for (ValueId input : graph_.node(lowered_.order[p]).inputs) {
+      for (size_t p = position_; p < order_.size(); ++p) {
+        for (ValueId input : graph_.node(order_[p]).inputs) {
           if (input) carried_[static_cast<size_t>(input.index)] = true;
         }
       }
@@ -581,10 +604,11 @@ class Sizer::Impl {
 
   const LoweredGraph& lowered_;
   const Graph& graph_;
+  const std::vector<NodeId>& order_;
   SizeOptions options_;
   std::vector<ValueState> states_;
   std::deque<Tensor> known_;
-  size_t position_ = 0;  // in lowered_.order
+  size_t position_ = 0;  // in order_
   std::unique_ptr<Plan> plan_;
   std::vector<const ValueInfo*> infer_inputs_;
   std::vector<ValueInfo*> infer_outputs_;

@@ -22,6 +22,8 @@ namespace strop {
 struct SizeOptions {
   std::span<const std::shared_ptr<ExecutionProvider>> providers;
   int num_threads = 1;
+  // Nodes run in LoweredGraph::order_writes_last.
+  bool writes_last = false;
 };
 
 class Sizer {

@@ -108,10 +108,34 @@ constexpr OpDef kRefuseNegative = {
       }
     })};
 
+// a + b + c, a sum at a time: c is read after a may have been written over.
+constexpr OpDef kPlus3 = {
+    .name = "Plus3",
+    .domain = "test",
+    .inputs = {3, 3},
+    .infer = SameAsInput0,
+    .reference = Instantiate<Floats>([]<class T>(const KernelContext& c) {
+      auto y = c.out<T>(0);
+      for (size_t i = 0; i < y.size(); ++i)
+        y[i] = c.in<T>(0)[i] + c.in<T>(1)[i];
+      for (size_t i = 0; i < y.size(); ++i) y[i] += c.in<T>(2)[i];
+    }),
+    .may_overwrite = {0, 1}};
+
+constexpr OpDef kHuge = {
+    .name = "Huge",
+    .domain = "test",
+    .infer =
+        [](InferContext& c) {
+          c.SetOutput(0, DataType::kFloat64,
+                      Shape{int64_t{1} << 31, int64_t{1} << 30});
+        },
+    .reference = Instantiate<Floats>([]<class T>(const KernelContext&) {})};
+
 const CustomOpDomain kTestDomain = {
     "test",
     {&kIncrement, &kPlus, &kFlat, &kCountPositive, &kTake, &kStore,
-     &kRefuseNegative}};
+     &kRefuseNegative, &kPlus3, &kHuge}};
 const CustomOpDomain* const kDomains[] = {&kTestDomain};
 
 class GraphBuilder {
@@ -250,6 +274,48 @@ TEST(Executor, ShapesMayDependOnWhatTheCallerGives) {
       expected.resize(static_cast<size_t>(count));
       EXPECT_EQ(OutputOf(executor), expected);
     }
+  }
+}
+
+TEST(Executor, AViewOfAnInputSurvivesTheEndOfASegment) {
+  GraphBuilder b;
+  const ValueId x = b.Input("x");
+  const ValueId flat = b.Op("Flat", {x}, "flat");
+  const ValueId n = b.Op("CountPositive", {flat}, "n");
+  b.graph.MarkOutput(b.Op("Take", {flat, n}, "few"));
+  b.graph.MarkOutput(flat);
+  Executor executor = b.Build();
+  std::vector<float> values = {1, 2, -5};
+  const Argument input = Arg(values);
+  executor.Run({&input, 1}, {});
+  EXPECT_EQ(OutputOf(executor, 0), (std::vector<float>{1, 2}));
+  EXPECT_EQ(OutputOf(executor, 1), values);
+}
+
+TEST(Executor, AnInputThatIsReadTwiceIsNotOverwritten) {
+  // The third input is read after the first was written over.
+  GraphBuilder b;
+  const ValueId a = b.Op("Increment", {b.Input("x")}, "a");
+  const ValueId c = b.Op("Increment", {a}, "c");
+  b.graph.MarkOutput(b.Op("Plus3", {a, c, a}, "sum"));
+  Executor executor = b.Build();
+  std::vector<float> values = {1, 2};
+  const Argument input = Arg(values);
+  executor.Run({&input, 1}, {});
+  EXPECT_EQ(OutputOf(executor), (std::vector<float>{7, 10}));
+}
+
+TEST(Executor, AValueTooLargeForAnyMachineIsAnError) {
+  GraphBuilder b;
+  b.graph.MarkOutput(b.Op("Huge", {b.Input("x")}, "y"));
+  Executor executor = b.Build();
+  std::vector<float> values = {1};
+  const Argument input = Arg(values);
+  try {
+    executor.Run({&input, 1}, {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << error.what();
   }
 }
 
