@@ -272,6 +272,12 @@ class CheckpointReader {
     if (!is_new) Fail("optimizer group {} is there twice", Quote(name));
 
     OptimizerGroup& group = position->second;
+    // Updates are counted from 0; a double, which bias corrections use, holds
+    // this many exactly.
+    constexpr int64_t kMostSteps = int64_t{1} << 53;
+    if (stored.step() < 0 || stored.step() > kMostSteps) {
+      Fail("optimizer group {} has made {} steps", Quote(name), stored.step());
+    }
     group.step = stored.step();
     group.initial_learning_rate = stored.initial_learning_rate();
     group.learning_rate = group.initial_learning_rate;

@@ -85,6 +85,14 @@ Tensor FindMoment(const OptimizerGroup& group, const Parameter& parameter,
   return tensor;
 }
 
+bool IsUpdateFlag(const Graph& graph, ValueId value,
+                  const OptimizerAlgorithm& algorithm) {
+  const NodeId producer = graph.value(value).producer;
+  return producer && graph.node(producer).domain == kMicrosoft &&
+         graph.node(producer).op_type == algorithm.op_type &&
+         graph.node(producer).output(0) == value;
+}
+
 }  // namespace
 
 class Optimizer::Impl {
@@ -176,6 +184,13 @@ class Optimizer::Impl {
             "was applied");
     }
     const ValueId flag = graph.outputs()[0];
+    // Anything else could not be read after the update without a fault.
+    if (!IsUpdateFlag(graph, flag, *algorithm_)) {
+      Throw(ErrorCode::kInvalidGraph,
+            "output 0 of the optimizer graph, \"{}\", is not the flag that "
+            "{} gives",
+            graph.value_name(flag), algorithm_->op_type);
+    }
     graph.SetOutputs({flag});
     return BoundGraph("OptimizerStep", std::move(graph), /*user_inputs=*/{},
                       BoundGraph::Statistics::kKeep, session_);

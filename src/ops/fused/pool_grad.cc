@@ -14,8 +14,11 @@ void InferMaxPoolGrad(InferContext& c) {
          "indices in column-major order are not supported");
   }
   RequireType(c, 1, DataType::kInt64);
+  const Shape& x = c.input(2).shape;
+  const Window window = PoolWindow(c.node(), x);
+  RequireShape(c, 0, WindowOutputShape(window, x[0], x[1]));
   RequireShape(c, 1, c.input(0).shape);
-  c.SetOutput(0, c.input(0).type, c.input(2).shape);
+  c.SetOutput(0, c.input(0).type, x);
 }
 
 // dX = 0, then dX[Indices[i]] += dY[i]

@@ -197,12 +197,9 @@ std::optional<PoolPlan> PlanOrDecline(const KernelRequest& request,
   }
   auto plan = MakePoolPlan(request.node, x, layout);
   if (!plan) {
-    choice.reason = "more than 3 spatial axes";
+    choice.reason = "more than 3 spatial axes, or a plane of 2^31 elements";
   } else if (request.node.Int("storage_order", 0) != 0) {
     choice.reason = "column-major indices";
-    plan.reset();
-  } else if (plan->input_size > std::numeric_limits<int32_t>::max()) {
-    choice.reason = "a plane has more than 2^31 elements";
     plan.reset();
   } else if (plan->has_empty_window) {
     // Padding lanes would come out as -infinity.

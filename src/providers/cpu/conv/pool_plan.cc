@@ -2,6 +2,7 @@
 #include "providers/cpu/conv/pool_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace strop {
 namespace {
@@ -46,7 +47,12 @@ PoolAxis MakeAxis(const ops::Window& w, size_t axis, bool include_pad,
 std::optional<PoolPlan> MakePoolPlan(const OpNode& node, const Shape& x,
                                      Layout layout) {
   const ops::Window w = ops::PoolWindow(node, x);
-  if (w.rank > 3) return std::nullopt;
+  // Indices in a plane are 32 bits wide; a plan lists every output position.
+  constexpr int64_t kMostPlane = std::numeric_limits<int32_t>::max();
+  if (w.rank > 3 || w.input_size() > kMostPlane ||
+      w.output_size() > kMostPlane) {
+    return std::nullopt;
+  }
   PoolPlan plan;
   plan.layout = layout;
   plan.batch = x[0];

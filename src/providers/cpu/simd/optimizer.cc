@@ -161,6 +161,12 @@ std::vector<Chunk> MakeChunks(std::span<const TensorInfo> list) {
   return chunks;
 }
 
+double SumOfLargeSquares(const float* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += double{x[i]} * double{x[i]};
+  return sum;
+}
+
 float* At(std::span<const Tensor> list, const Chunk& chunk) {
   return static_cast<float*>(list[chunk.tensor].data()) + chunk.begin;
 }
@@ -241,8 +247,9 @@ class AdamWKernel final : public Kernel {
 
   void Run(const KernelContext& context) override {
     if (!Signal(context, 6)) return;
-    const AdamWStep step =
-        MakeStep(context.scalar<float>(0), context.scalar<int64_t>(1));
+    const int64_t t = context.scalar<int64_t>(1);
+    if (t < 1) context.node().Fail("the step must be at least 1");
+    const AdamWStep step = MakeStep(context.scalar<float>(0), t);
     const auto w = context.list(2);
     const auto g = context.list(3);
     const auto m = context.list(4);
@@ -299,7 +306,13 @@ class ClipGradNormKernel final : public Kernel {
           HWY_DYNAMIC_DISPATCH(SumOfSquares)(At(gradients, chunk), chunk.size);
     });
     double total = 0;
-    for (size_t i = 0; i < chunks_.size(); ++i) total += sums[i];
+    for (size_t i = 0; i < chunks_.size(); ++i) {
+      // A float holds squares of numbers up to 1.8e19 only.
+      if (!std::isfinite(sums[i])) {
+        sums[i] = SumOfLargeSquares(At(gradients, chunks_[i]), chunks_[i].size);
+      }
+      total += sums[i];
+    }
     const float norm = static_cast<float>(std::sqrt(total));
     const float factor = max_norm_ / (norm + 1e-6f);
     if (factor >= 1) return;  // not for NaN, which must spread
