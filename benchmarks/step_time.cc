@@ -51,8 +51,7 @@ Arguments Parse(int argc, char** argv) {
 }
 
 strop::OwnedTensor MakeInput(const strop::Module::InputInfo& info,
-                             const Arguments& arguments,
-                             std::mt19937& random) {
+                             const Arguments& arguments, std::mt19937& random) {
   std::vector<int64_t> dims = info.dims;
   for (int64_t& dim : dims) {
     if (dim < 0) dim = arguments.batch;
@@ -69,9 +68,8 @@ strop::OwnedTensor MakeInput(const strop::Module::InputInfo& info,
 }
 
 int Run(const Arguments& arguments) {
-  strop::Environment environment({.num_threads = arguments.threads,
-                                  .log = {},
-                                  .files = nullptr});
+  strop::Environment environment(
+      {.num_threads = arguments.threads, .log = {}, .files = nullptr});
   auto state = strop::CheckpointState::Load(arguments.folder / "checkpoint",
                                             environment);
   const strop::ModelIdentifiers models = {
@@ -97,8 +95,7 @@ int Run(const Arguments& arguments) {
     module.TrainStep(views, &outputs);
     optimizer.Step();
     module.LazyResetGrad();
-    const std::chrono::duration<double, std::milli> time =
-        Clock::now() - start;
+    const std::chrono::duration<double, std::milli> time = Clock::now() - start;
     times.push_back(time.count());
     if (step == 0) first_loss = outputs[0].values<float>()[0];
   }

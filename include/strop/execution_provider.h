@@ -34,8 +34,8 @@ STROP_EXPORT int64_t BlockSize(Layout layout);
 STROP_EXPORT int64_t StoredElementCount(const Shape& shape, Layout layout);
 
 struct KernelInput {
-  TensorInfo info = {};              // type kUndefined: left out
-  Layout layout = Layout::kPlain;    // as its producer left it
+  TensorInfo info = {};            // type kUndefined: left out
+  Layout layout = Layout::kPlain;  // as its producer left it
   bool is_list = false;
   std::span<const TensorInfo> list = {};  // for lists
   // The value, where it is the same in every step (an initializer or a
@@ -51,8 +51,8 @@ struct KernelRequest {
   int num_threads = 1;
 
   bool has_input(size_t i) const {
-    return i < inputs.size() && (inputs[i].is_list || inputs[i].info.type !=
-                                                          DataType::kUndefined);
+    return i < inputs.size() &&
+           (inputs[i].is_list || inputs[i].info.type != DataType::kUndefined);
   }
   bool has_output(size_t i) const {
     return i < outputs.size() && outputs[i].type != DataType::kUndefined;

@@ -25,8 +25,8 @@ class STROP_EXPORT TrainingSession {
   // Throws kFailedState without an optimizer model.
   Optimizer& optimizer();
 
-  using SchedulerFactory = std::function<std::unique_ptr<LRScheduler>(
-      std::shared_ptr<Optimizer>)>;
+  using SchedulerFactory =
+      std::function<std::unique_ptr<LRScheduler>(std::shared_ptr<Optimizer>)>;
   // Makes the scheduler, then sets the initial and the current rate: as in
   // ONNX Runtime's C interface the rate equals `initial_lr` until the first
   // SchedulerStep, even with a warm-up. A second call replaces the first.
@@ -52,8 +52,7 @@ class STROP_EXPORT TrainingSession {
   int64_t GetParametersSize(bool trainable_only = true) const;
   void CopyParametersToBuffer(const Tensor& buffer,
                               bool trainable_only = true) const;
-  void CopyBufferToParameters(const Tensor& buffer,
-                              bool trainable_only = true);
+  void CopyBufferToParameters(const Tensor& buffer, bool trainable_only = true);
   void ExportModelForInferencing(
       const std::filesystem::path& path,
       std::span<const std::string> output_names) const;

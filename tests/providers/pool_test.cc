@@ -291,7 +291,7 @@ TEST(AveragePool, ForwardAndBackward) {
 
 TEST(GlobalAveragePool, AllLayouts) {
   for (const Shape& shape : {Shape{2, 6, 5, 7}, Shape{1, 17, 40, 40},
-                            Shape{3, 8, 9}, Shape{2, 3, 2, 2, 2}}) {
+                             Shape{3, 8, 9}, Shape{2, 3, 2, 2, 2}}) {
     const std::vector<float> x = RandomFloats(shape.element_count(), 1);
     const int64_t positions = shape.element_count(2, shape.rank());
     std::vector<int64_t> dims(shape.rank(), 1);
