@@ -2,6 +2,7 @@
 //
 // Ops that make tensors from few numbers: Range, OneHot, NonZero.
 #include <cmath>
+#include <type_traits>
 
 #include "ops/op_util.h"
 
@@ -15,9 +16,19 @@ using RangeTypes = TypeList<float, double, int16_t, int32_t, int64_t>;
 template <class T>
 int64_t RangeCount(const OpNode& node, T start, T limit, T delta) {
   if (delta == 0) Fail(node, "delta is 0");
-  const double count =
-      std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
-                static_cast<double>(delta));
+  double count;
+  if constexpr (std::is_integral_v<T>) {
+    // Whole numbers beyond 2^53 are not doubles: divided as they are.
+    const __int128 span = static_cast<__int128>(limit) - start;
+    const __int128 step = delta;
+    const __int128 whole = span / step;
+    count = static_cast<double>(whole) +
+            (span % step != 0 && (span < 0) == (step < 0) ? 1 : 0);
+  } else {
+    count =
+        std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
+                  static_cast<double>(delta));
+  }
   if (std::isnan(count) || count > 0x1p40) {
     Fail(node, "{} numbers are out of range", count);
   }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -56,7 +58,10 @@ void InferPad(InferContext& c) {
   std::vector<int64_t> dims(x.rank());
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t begin = pads.begin[i], end = pads.end[i];
-    if (__builtin_add_overflow(x[i], begin, &dims[i]) ||
+    // Far above any tensor; keeps sums of positions in 64 bits.
+    constexpr int64_t kMostPad = int64_t{1} << 40;
+    if (std::abs(begin / 2) > kMostPad || std::abs(end / 2) > kMostPad ||
+        __builtin_add_overflow(x[i], begin, &dims[i]) ||
         __builtin_add_overflow(dims[i], end, &dims[i]) || dims[i] < 0) {
       Fail(c.node(), "pads {} and {} do not fit axis {} of {}", begin, end, i,
            x.ToString());
