@@ -92,9 +92,11 @@ HWY_INLINE AdamWState AdamWVector(const AdamWStep& s, AdamWState x,
   return x;
 }
 
+// The numbers come by value: the stores cannot change them, so they stay in
+// registers.
 template <bool decay_first>
-void AdamWChunk(const AdamWStep& s, const float* g, float* w, float* m,
-                float* v, int64_t n) {
+void AdamWChunk(AdamWStep s, const float* g, float* w, float* m, float* v,
+                int64_t n) {
   const FloatTag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
