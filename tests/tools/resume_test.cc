@@ -81,11 +81,22 @@ TEST_F(Resume, TwoAndTwoEpochsAreFour) {
 TEST_F(Resume, InTheMiddleOfAnEpoch) {
   const Arguments run = {"--threads",    "2", "--batch-size", "50",
                          "--accumulate", "3"};
-  ExpectSuccess(RunProgram(Train("whole", run + Arguments{"--steps", "12"})));
+  ExpectSuccess(RunProgram(Train(
+      "whole", run + Arguments{"--steps", "12"} + Metrics("whole.jsonl"))));
   ExpectSuccess(RunProgram(Train("part", run + Arguments{"--steps", "5"})));
   ExpectSuccess(RunProgram(
-      Train("part", Arguments{"--resume", "--steps", "12", "--threads", "2"})));
+      Train("part", Arguments{"--resume", "--steps", "12", "--threads", "2"} +
+                        Metrics("part.jsonl"))));
   ExpectSameState(folder_ / "whole/checkpoint", folder_ / "part/checkpoint");
+  // An epoch's loss is the mean over all of it, however often it was broken.
+  auto epoch_loss = [&](const char* file) {
+    for (const Json& line : ReadLines(folder_ / file)) {
+      if (line["event"] == "epoch") return line["loss"].get<double>();
+    }
+    return -1.0;
+  };
+  EXPECT_GT(epoch_loss("whole.jsonl"), 0);
+  EXPECT_EQ(epoch_loss("whole.jsonl"), epoch_loss("part.jsonl"));
 }
 
 TEST_F(Resume, CtrlCSavesAndEndsCleanly) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_state.h"
 
+#include <cstdlib>
+
 #include "base/throw.h"
 
 namespace strop {
@@ -8,6 +10,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "strop.train.";
 constexpr std::string_view kSchedule = "schedule";
+// A double as hexadecimal text: properties hold floats only.
+constexpr std::string_view kLossSum = "loss_sum";
 
 struct Field {
   std::string_view name;
@@ -27,6 +31,7 @@ constexpr Field kFields[] = {
     {"epoch", &RunState::epoch, 0},
     {"batch", &RunState::batch, 0},
     {"step", &RunState::step, 0},
+    {"epoch_rows", &RunState::epoch_rows, 0},
 };
 
 std::string PropertyName(std::string_view name) {
@@ -40,6 +45,7 @@ void RunState::Save(CheckpointState* state) const {
     state->SetProperty(PropertyName(field.name), this->*field.member);
   }
   state->SetProperty(PropertyName(kSchedule), schedule);
+  state->SetProperty(PropertyName(kLossSum), fmt::format("{:a}", loss_sum));
 }
 
 bool RunState::Load(const CheckpointState& state) {
@@ -61,6 +67,9 @@ bool RunState::Load(const CheckpointState& state) {
     }
   }
   get(kSchedule, &schedule);
+  std::string sum;
+  get(kLossSum, &sum);
+  loss_sum = std::strtod(sum.c_str(), nullptr);
   return true;
 }
 

@@ -31,6 +31,9 @@ struct RunState {
   int64_t epoch = 0;
   int64_t batch = 0;
   int64_t step = 0;
+  // Of the current epoch: rows that were trained, and their losses' sum.
+  int64_t epoch_rows = 0;
+  double loss_sum = 0;
 
   void Save(CheckpointState* state) const;
   // False if the checkpoint is not of a training run of this program.

@@ -200,7 +200,6 @@ class TrainingRun {
   int64_t accumulated_ = 0;
 
   // Of the epoch in hand, as far as this process has run it.
-  double loss_sum_ = 0;
   int64_t epoch_rows_ = 0;
   double epoch_start_ = 0;
   // Of this process.
@@ -368,7 +367,8 @@ void TrainingRun::TrainBatch() {
   }
   const double loss = LossValue(outputs_.at(0));
   const int64_t count = static_cast<int64_t>(rows.size());
-  loss_sum_ += loss * static_cast<double>(count);
+  run_.loss_sum += loss * static_cast<double>(count);
+  run_.epoch_rows += count;
   epoch_rows_ += count;
   rows_ += count;
   ++run_.batch;
@@ -405,15 +405,16 @@ void TrainingRun::ShowProgress() {
   // Batches to go: exact for --epochs, near enough for --steps.
   const int64_t left =
       SaturatedProduct(total_steps_ - run_.step, run_.accumulate);
-  progress_.Update({.epoch = run_.epoch + 1,
-                    .epochs = run_.epochs,
-                    .batch = run_.batch,
-                    .batches = order_->batch_count(),
-                    .done = batches_,
-                    .total = std::max(left, batches_ + left),
-                    .samples = rows_,
-                    .loss = loss_sum_ / static_cast<double>(epoch_rows_),
-                    .rate = optimizer_->GetLearningRate()});
+  progress_.Update(
+      {.epoch = run_.epoch + 1,
+       .epochs = run_.epochs,
+       .batch = run_.batch,
+       .batches = order_->batch_count(),
+       .done = batches_,
+       .total = std::max(left, batches_ + left),
+       .samples = rows_,
+       .loss = run_.loss_sum / static_cast<double>(run_.epoch_rows),
+       .rate = optimizer_->GetLearningRate()});
 }
 
 Json TrainingRun::Validate() {
@@ -451,10 +452,12 @@ void TrainingRun::AddValidation(std::string* line, Json* event) {
 
 void TrainingRun::EndEpoch() {
   const double seconds = progress_.seconds() - epoch_start_;
-  const double loss = loss_sum_ / static_cast<double>(epoch_rows_);
+  const double loss = run_.loss_sum / static_cast<double>(run_.epoch_rows);
   const double speed = static_cast<double>(epoch_rows_) / seconds;
   ++run_.epoch;
   run_.batch = 0;
+  run_.loss_sum = 0;
+  run_.epoch_rows = 0;
   std::string line = fmt::format(
       "epoch {}{}  loss {:.6g}  lr {:.4g}  {:.0f} samples/s  {:.1f} s",
       run_.epoch, run_.epochs > 0 ? fmt::format("/{}", run_.epochs) : "", loss,
@@ -470,7 +473,6 @@ void TrainingRun::EndEpoch() {
   if (validation_) AddValidation(&line, &event);
   progress_.Print(line);
   metrics_->Write(event);
-  loss_sum_ = 0;
   epoch_rows_ = 0;
   epoch_start_ = progress_.seconds();
 }
