@@ -94,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
     Program, GoldenTraining,
     testing::Combine(testing::Values("mlp_ce_adamw", "mlp_ce_adamw_accumulate2",
                                      "lenet_ce_sgd", "mse_regression",
-                                     "clip_grad_norm", "custom_loss"),
+                                     "clip_grad_norm", "custom_loss",
+                                     "exported_residual_train", "resnet8_bn"),
                      testing::Values("1", "2")),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" +

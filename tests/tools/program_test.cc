@@ -3,6 +3,7 @@
 // Folders, inspection and help of the strop program.
 #include "tools/program.h"
 
+#include "graph/onnx_io.h"
 #include "tools/golden.h"
 
 namespace strop {
@@ -53,6 +54,50 @@ TEST(Program, TrainsIntoTheFolderAndUsesWhatWasTrained) {
             std::string::npos)
       << exported.out;
   EXPECT_NE(exported.out.find("class "), std::string::npos);
+}
+
+// Gives the first dimension of the model's user inputs a number.
+void FixBatchSize(const std::filesystem::path& path, int64_t size,
+                  FileSystem& files) {
+  Model model =
+      ReadOnnx(path, files, {.normalize = false, .inline_functions = false});
+  for (ValueId id : model.graph.inputs()) {
+    ValueType& type = model.graph.value(id).type;
+    if (!type.dims || type.dims->empty()) continue;
+    if (type.dims->front().symbol != "batch") continue;
+    type.dims->front() = {.value = size, .symbol = ""};
+    type.encoded.clear();
+  }
+  WriteOnnx(model, path, files);
+}
+
+TEST(Program, AFixedBatchSizeLeavesTheRestOut) {
+  GoldenCase golden("mlp_ce_adamw");
+  TemporaryFolder folder;
+  std::filesystem::copy(golden.folder, folder / "mlp");
+  const std::string mlp = (folder / "mlp").string();
+  for (const char* model : {"mlp/training_model.onnx", "mlp/eval_model.onnx"}) {
+    FixBatchSize(folder / model, 20, *golden.files);
+  }
+  const Arguments inputs = golden.TrainInputs(folder, 2);  // 64 samples
+  ProgramResult result = RunProgram(
+      Arguments{"train", mlp, "--metrics", (folder / "m.jsonl").string()} +
+      inputs);
+  ExpectSuccess(result);
+  EXPECT_NE(result.out.find("fixes the batch size, so that 4 samples are left "
+                            "out of each epoch"),
+            std::string::npos)
+      << result.out;
+  EXPECT_EQ(Column(ReadLines(folder / "m.jsonl"), "samples"),
+            (std::vector<float>{20, 20, 20}));
+  result = RunProgram(Arguments{"eval", mlp} + inputs);
+  ExpectSuccess(result);
+  EXPECT_NE(result.out.find("samples 60\nnote: "), std::string::npos)
+      << result.out;
+  result = RunProgram(Arguments{"train", mlp, "--batch-size", "32"} + inputs);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.err.find("fix the batch size to 20"), std::string::npos)
+      << result.err;
 }
 
 TEST(Program, InspectsAFolder) {

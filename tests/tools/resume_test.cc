@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "checkpoint/parameter_store.h"
+#include "graph/onnx_io.h"
 #include "strop/checkpoint_state.h"
 #include "strop/environment.h"
 #include "tools/golden.h"
@@ -127,6 +128,45 @@ TEST_F(Resume, CtrlCSavesAndEndsCleanly) {
   ExpectSuccess(RunProgram(Train("broken", {"--resume", "--threads", "1"})));
   ExpectSuccess(RunProgram(Train("whole", run)));
   ExpectSameState(folder_ / "whole/checkpoint", folder_ / "broken/checkpoint");
+}
+
+// The training model of the folder with a Dropout behind its Relu.
+void InsertDropout(const std::filesystem::path& path, FileSystem& files) {
+  Model model = ReadOnnx(path, files);
+  Graph& graph = model.graph;
+  const ValueId from = graph.Find("Relu_1_out");
+  const ValueId to = graph.AddValue("dropped");
+  graph.ReplaceUses(from, to);
+  float ratio = 0.5f;
+  bool training = true;
+  Node node;
+  node.op_type = "Dropout";
+  node.inputs = {
+      from, graph.AddInitializer(TensorData::Copy("ratio", Tensor({}, &ratio))),
+      graph.AddInitializer(TensorData::Copy("mode", Tensor({}, &training)))};
+  node.outputs = {to};
+  graph.AddNode(std::move(node));
+  graph.SortNodes();
+  WriteOnnx(model, path, files);
+}
+
+TEST_F(Resume, DropoutGoesOnWithTheSameMasks) {
+  std::filesystem::copy(golden_.folder, folder_ / "mlp");
+  InsertDropout(folder_ / "mlp/training_model.onnx", *golden_.files);
+  auto losses = [&](const std::string& output, const Arguments& more) {
+    Arguments arguments = Train(output, more + Metrics(output + ".jsonl"));
+    arguments[1] = (folder_ / "mlp").string();
+    ExpectSuccess(RunProgram(arguments));
+    return Column(ReadLines(folder_ / (output + ".jsonl")), "loss");
+  };
+  const auto whole = losses("whole", {"--epochs", "3", "--seed", "1"});
+  losses("part", {"--epochs", "1", "--seed", "1"});
+  EXPECT_EQ(losses("part", {"--epochs", "3", "--resume"}), whole);
+  ExpectSameState(folder_ / "whole/checkpoint", folder_ / "part/checkpoint");
+  // Masks are drawn: the same order of samples gives other losses with
+  // another seed.
+  const auto seed1 = losses("one", {"--no-shuffle", "--seed", "1"});
+  EXPECT_NE(losses("two", {"--no-shuffle", "--seed", "2"}), seed1);
 }
 
 TEST_F(Resume, KeepsTheRunAsItWasStarted) {
