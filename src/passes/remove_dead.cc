@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <vector>
 
 #include "ops/registry.h"
@@ -21,6 +22,14 @@ void RemoveDead(Graph& graph) {
   for (ValueId output : graph.outputs()) {
     needed[static_cast<size_t>(output.index)] = true;
   }
+  // What each node reads, its sub-graphs included.
+  std::map<NodeId, std::vector<ValueId>> reads;
+  const auto all_consumers = graph.Consumers();
+  for (size_t i = 0; i < all_consumers.size(); ++i) {
+    for (NodeId id : all_consumers[i]) {
+      reads[id].push_back(ValueId{static_cast<int32_t>(i)});
+    }
+  }
   const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
   for (size_t i = order.size(); i-- > 0;) {
     const Node& node = graph.node(order[i]);
@@ -32,8 +41,8 @@ void RemoveDead(Graph& graph) {
       graph.RemoveNode(order[i]);
       continue;
     }
-    for (ValueId input : node.inputs) {
-      if (input) needed[static_cast<size_t>(input.index)] = true;
+    for (ValueId input : reads[order[i]]) {
+      needed[static_cast<size_t>(input.index)] = true;
     }
   }
   const auto consumers = graph.Consumers();

@@ -261,6 +261,35 @@ TEST(RemoveDead, KeepsWritesAndWhatOutputsNeed) {
   EXPECT_EQ(net.Ops(), "Gemm InPlaceAccumulatorV2");
 }
 
+TEST(RemoveDead, KeepsWhatSubgraphsRead) {
+  Net net;
+  const ValueId x = net.Input("x", {2});
+  const ValueId condition = net.Input("condition", {}, DataType::kBool);
+  net.Op("Abs", {x}, {"inside"});
+  auto branch = std::make_shared<Graph>();
+  const ValueId outer = branch->AddValue("inside");
+  branch->value(outer).outer = true;
+  const ValueId result = branch->AddValue("result");
+  Node negate;
+  negate.op_type = "Neg";
+  negate.inputs = {outer};
+  negate.outputs = {result};
+  branch->AddNode(std::move(negate));
+  branch->MarkOutput(result);
+
+  Node choice;
+  choice.op_type = "If";
+  choice.inputs = {condition};
+  choice.outputs = {net.graph.AddValue("y")};
+  for (const char* name : {"then_branch", "else_branch"}) {
+    choice.SetAttribute(name, std::shared_ptr<const Graph>(branch));
+  }
+  net.graph.MarkOutput(choice.outputs[0]);
+  net.graph.AddNode(std::move(choice));
+  RemoveDead(net.graph);
+  EXPECT_EQ(net.Ops(), "Abs If");
+}
+
 TEST(Specialize, ADisabledPassDoesNotRun) {
   GradientNet net;
   net.Microsoft("InPlaceAccumulatorV2", {net.buffer, net.dw, net.reset},
