@@ -662,6 +662,7 @@ void RemoveUnread(Graph& graph, std::vector<ValueId> candidates) {
   while (!candidates.empty()) {
     const ValueId id = candidates.back();
     candidates.pop_back();
+    if (!id) continue;  // an optional input that was left out
     const Value& value = graph.value(id);
     if (readers[id.index] > 0 || value.is_output || value.is_input) continue;
     if (value.initializer) {

@@ -194,9 +194,10 @@ OwnedTensor ReadZippedNpy(const ZipEntry& entry, std::string_view source) {
   return tensor;
 }
 
+// Little-endian; a field may be wider than the number.
 void Append(std::string* out, uint64_t value, size_t size) {
-  for (size_t i = 0; i < size; ++i) {
-    *out += static_cast<char>(value >> (8 * i) & 0xff);
+  for (size_t i = 0; i < size; ++i, value >>= 8) {
+    *out += static_cast<char>(value & 0xff);
   }
 }
 
