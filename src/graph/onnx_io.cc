@@ -137,6 +137,9 @@ Model ReadOnnx(const std::filesystem::path& path, FileSystem& files,
   context.folder = path.parent_path();
   try {
     return Decode(contents.bytes, context, options);
+  } catch (const std::bad_alloc&) {
+    Throw(ErrorCode::kOutOfMemory, "{}: no memory for the model",
+          path.string());
   } catch (const Error& e) {
     throw Error(e.code(), path.string() + ": " + e.what());
   }

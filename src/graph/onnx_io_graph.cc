@@ -19,6 +19,9 @@ namespace {
 using GraphPtr = std::shared_ptr<const Graph>;
 
 constexpr int kMaxDepth = 64;
+// A node takes two bytes in a file and hundreds here: a bound on what a
+// hostile file can make of itself, far above any real graph.
+constexpr size_t kMostNodes = size_t{1} << 22;
 
 // A node whose inputs and outputs are still names.
 struct NamedNode {
@@ -346,6 +349,8 @@ class GraphBuilder {
 
   void TakeNode(const FieldReader& fields) {
     const Where where{&where_, "node", static_cast<int64_t>(nodes_.size())};
+    if (nodes_.size() == kMostNodes)
+      where.Fail(fmt::format("a graph has at most {} nodes", kMostNodes));
     nodes_.push_back(DecodeNode(fields.Bytes(), where, context_, depth_));
   }
 

@@ -320,13 +320,39 @@ std::string EncodeOpsets(const Model& model) {
   return message;
 }
 
-uint64_t TensorBytes(const Graph& graph) {
-  uint64_t bytes = 0;
-  for (const ValueId id : graph.initializers()) {
-    const TensorData& tensor = *graph.value(id).initializer;
-    bytes += std::max(tensor.encoded.size(), tensor.bytes.size());
+uint64_t SizeOf(const TensorData& tensor) {
+  return std::max(tensor.encoded.size(), tensor.bytes.size());
+}
+
+// Bytes of the tensors in a graph; initializers may lie outside the model.
+struct TensorBytes {
+  uint64_t initializers = 0;
+  uint64_t attributes = 0;
+
+  uint64_t all() const { return initializers + attributes; }
+
+  void Add(const Graph& graph) {
+    for (const ValueId id : graph.initializers())
+      initializers += SizeOf(*graph.value(id).initializer);
+    for (const NodeId id : graph.order())
+      for (const Attribute& attribute : graph.node(id).attributes)
+        Add(attribute.value);
   }
-  return bytes;
+  void Add(const Attribute::Value& value) {
+    if (const auto* tensor = std::get_if<TensorData>(&value))
+      attributes += SizeOf(*tensor);
+    if (const auto* one = std::get_if<GraphPtr>(&value)) Add(**one);
+    if (const auto* many = std::get_if<std::vector<GraphPtr>>(&value))
+      for (const GraphPtr& graph : *many) Add(*graph);
+  }
+};
+
+void CheckFits(uint64_t bytes) {
+  if (bytes <= kMostBytes) return;
+  Throw(ErrorCode::kInvalidArgument,
+        "the model takes {} bytes, an ONNX file may have {} beside external "
+        "data",
+        bytes, kMostBytes);
 }
 
 // Up to IR version 3 every initializer is an input too.
@@ -362,24 +388,16 @@ std::string Encode(const Model& model, ExternalFile* external) {
   }
   for (const ModelFunction& function : model.functions)
     to.add_message(model_field::kFunctions, function.encoded);
-  if (message.size() > kMostBytes) {
-    Throw(ErrorCode::kInvalidArgument,
-          "the model takes {} bytes, an ONNX file may have {} without external "
-          "data",
-          message.size(), kMostBytes);
-  }
+  CheckFits(message.size());
   return message;
 }
 
 }  // namespace
 
 std::string EncodeOnnx(const Model& model) {
-  if (TensorBytes(model.graph) > kMostBytes) {
-    Throw(ErrorCode::kInvalidArgument,
-          "the model's tensors take {} bytes, an ONNX file may have {} without "
-          "external data",
-          TensorBytes(model.graph), kMostBytes);
-  }
+  TensorBytes tensors;
+  tensors.Add(model.graph);
+  CheckFits(tensors.all());
   return Encode(model, nullptr);
 }
 
@@ -388,8 +406,11 @@ void WriteOnnx(const Model& model, const std::filesystem::path& path,
   ExternalFile external;
   external.location = path.filename().string() + ".data";
   external.threshold = options.external_threshold;
-  const bool split = options.force_external ||
-                     TensorBytes(model.graph) > kMostBytes - kReserve;
+  TensorBytes tensors;
+  tensors.Add(model.graph);
+  CheckFits(tensors.attributes);
+  const bool split =
+      options.force_external || tensors.all() > kMostBytes - kReserve;
   const std::string message = Encode(model, split ? &external : nullptr);
   std::vector<FileToWrite> to_write;
   // The data come first: a reader that sees the new model finds them.

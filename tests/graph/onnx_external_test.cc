@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "graph/onnx_io.h"
 #include "graph/proto.h"
@@ -176,6 +178,57 @@ TEST_F(OnnxExternal, IsWrittenWhenAskedFor) {
   // Reading and writing over the same files is safe.
   WriteOnnx(again, path, *files_, options);
   EXPECT_EQ(ReadOnnx(path, *files_).graph.initializers().size(), 3u);
+}
+
+// Keeps the sizes of what it is given.
+class CountingFiles : public FileSystem {
+ public:
+  bool Exists(const fs::path&) override { return false; }
+  bool IsDirectory(const fs::path&) override { return false; }
+  FileContents Open(const fs::path&) override { return {}; }
+  void CreateDirectories(const fs::path&) override {}
+  void Write(std::span<const FileToWrite> files) override {
+    ++calls;
+    for (const FileToWrite& file : files) {
+      uint64_t size = 0;
+      for (const auto& part : file.parts) size += part.size();
+      sizes[file.path.string()] = size;
+    }
+  }
+  int calls = 0;
+  std::map<std::string, uint64_t> sizes;
+};
+
+TEST(OnnxLarge, ModelsPast2GigabytesAreSplit) {
+  constexpr uint64_t kBytes = uint64_t{5} << 28;  // 1.25 GB, never touched
+  const std::shared_ptr<void> memory(std::calloc(kBytes, 1), std::free);
+  if (memory == nullptr) GTEST_SKIP() << "no memory";
+  Model model;
+  model.ir_version = 8;
+  for (const char* name : {"a", "b"}) {
+    TensorData tensor;
+    tensor.name = name;
+    tensor.type = DataType::kUint8;
+    tensor.dims = {static_cast<int64_t>(kBytes)};
+    tensor.bytes = {static_cast<const std::byte*>(memory.get()), kBytes};
+    tensor.owner = memory;
+    model.graph.AddInitializer(tensor);
+  }
+  CountingFiles files;
+  WriteOnnx(model, "folder/m.onnx", files);
+  EXPECT_EQ(files.calls, 1);  // both or none
+  EXPECT_EQ(files.sizes["folder/m.onnx.data"], 2 * kBytes);
+  EXPECT_LT(files.sizes["folder/m.onnx"], 1000u);
+  EXPECT_THROW(EncodeOnnx(model), Error);
+  // Tensors of attributes cannot go outside.
+  Node node;
+  node.op_type = "Constant";
+  for (const char* name : {"value", "more"}) {
+    node.SetAttribute(
+        name, *model.graph.value(model.graph.initializers()[0]).initializer);
+  }
+  model.graph.AddNode(std::move(node));
+  EXPECT_THROW(WriteOnnx(model, "folder/m.onnx", files), Error);
 }
 
 }  // namespace
