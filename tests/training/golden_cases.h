@@ -23,6 +23,8 @@ inline constexpr const char* kCases[] = {
     "resnet8_bn_inference_form",
     "exported_residual_train",
     "bert_tiny",
+    "kitchen_sink_opset13",
+    "kitchen_sink_opset17",
 };
 
 }  // namespace strop::golden

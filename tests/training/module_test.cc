@@ -617,6 +617,33 @@ TEST(Module, RefusesMissingAndTruncatedFiles) {
   }
 }
 
+TEST(Module, DamagedModelsThrowOrTrain) {
+  const Environment environment({.num_threads = 1,
+                                 .log = [](LogLevel, std::string_view) {},
+                                 .files = {}});
+  const Models models = Models::Default();
+  const OwnedTensor x = FloatTensor({1, 2}, {3, 5});
+  int trained = 0, refused = 0;
+  for (size_t position = 0; position < models.train.size(); ++position) {
+    for (int flip : {0x01, 0x10, 0xff}) {
+      Models damaged = models;
+      char& byte = damaged.train[position];
+      byte = static_cast<char>(byte ^ flip);
+      CheckpointState state = State(environment);
+      try {
+        Module module(damaged.identifiers(), &state, {}, environment);
+        module.TrainStep({&x.view(), 1}, nullptr);
+        ++trained;
+      } catch (const Error& error) {
+        EXPECT_NE(error.code(), ErrorCode::kInternal) << error.what();
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(trained, 0);
+  EXPECT_GT(refused, 0);
+}
+
 TEST(Module, TakesBatchesOfChangingSizes) {
   Session session;
   for (int64_t batch : {32, 5, 32, 1}) {
