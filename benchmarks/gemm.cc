@@ -3,7 +3,9 @@
 // Matrix products on one thread, ours and OpenBLAS's where it is installed.
 // OpenBLAS may not know a new processor and fall back to very old code: set
 // OPENBLAS_CORETYPE (SkylakeX, Haswell, ...) to compare like with like, and
-// OPENBLAS_NUM_THREADS=1.
+// OPENBLAS_NUM_THREADS=1. On a machine with other work, run with
+// --benchmark_enable_random_interleaving and several repetitions: the two
+// sides measured one after the other differ by the load, not by the code.
 #include "providers/cpu/gemm/gemm.h"
 
 #include <benchmark/benchmark.h>

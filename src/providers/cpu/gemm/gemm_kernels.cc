@@ -32,7 +32,7 @@ namespace HWY_NAMESPACE {
 
 // Rows of a micro kernel, with two vectors to each: as many sums as there
 // are registers, less those for two vectors of B and one element of A.
-#if HWY_TARGET == HWY_AVX3
+#if STROP_AVX512
 constexpr int kMr = 14;
 constexpr int64_t kKc = 384;
 constexpr int64_t kNc = 640;

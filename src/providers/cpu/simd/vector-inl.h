@@ -13,6 +13,13 @@
 
 #include "hwy/highway.h"
 
+// AVX3 is Highway's name for AVX-512; AVX3_DL is what a compiler that is told
+// of a newer processor makes of it.
+#undef STROP_AVX512
+#define STROP_AVX512 (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
+#undef STROP_HAS_MASKED_MEMORY
+#define STROP_HAS_MASKED_MEMORY (STROP_AVX512 || HWY_TARGET == HWY_AVX2)
+
 HWY_BEFORE_NAMESPACE();
 namespace strop {
 namespace HWY_NAMESPACE {
@@ -23,7 +30,7 @@ using FloatVec = hn::Vec<FloatTag>;
 
 // The first `n` < Lanes lanes; the others are zero and not touched in memory.
 HWY_INLINE FloatVec LoadTail(FloatTag d, const float* p, size_t n) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if STROP_HAS_MASKED_MEMORY
   return hn::MaskedLoad(hn::FirstN(d, n), d, p);
 #else
   HWY_ALIGN float lanes[HWY_LANES(float)] = {};
@@ -33,7 +40,7 @@ HWY_INLINE FloatVec LoadTail(FloatTag d, const float* p, size_t n) {
 }
 
 HWY_INLINE void StoreTail(FloatVec v, FloatTag d, float* p, size_t n) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if STROP_HAS_MASKED_MEMORY
   hn::BlendedStore(v, hn::FirstN(d, n), d, p);
 #else
   HWY_ALIGN float lanes[HWY_LANES(float)];
