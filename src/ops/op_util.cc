@@ -32,13 +32,6 @@ void RequireShape(const InferContext& c, size_t i, const Shape& shape) {
   }
 }
 
-void RequireRank(const InferContext& c, size_t i, size_t rank) {
-  if (c.input(i).shape.rank() != rank) {
-    Fail(c.node(), "input {} must have rank {}, not the shape {}", i, rank,
-         c.input(i).shape.ToString());
-  }
-}
-
 void RequireIndices(const InferContext& c, size_t i) {
   if (!IsIndexType(c.input(i).type)) {
     Fail(c.node(), "input {} must be int64 or int32, not {}", i,

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/round.h"
 #include "base/throw.h"
 #include "graph/graph.h"
 #include "strop/op.h"
@@ -38,7 +39,6 @@ void RequireSameType(const InferContext& c, size_t i, size_t j);
 // Inputs i and j must have the same element type and shape.
 void RequireSame(const InferContext& c, size_t i, size_t j);
 void RequireShape(const InferContext& c, size_t i, const Shape& shape);
-void RequireRank(const InferContext& c, size_t i, size_t rank);
 // Input i must be int32 or int64.
 void RequireIndices(const InferContext& c, size_t i);
 // Input i must have one element.
@@ -162,10 +162,10 @@ constexpr T Times(T a, T b) {
 template <class F>
 double OrderedSum(const KernelContext& c, int64_t n, double cost, F&& part) {
   constexpr int64_t kParts = 64;
-  const int64_t parts = std::min<int64_t>(kParts, (n + 255) / 256);
+  const int64_t parts = std::min(kParts, CeilDiv<int64_t>(n, 256));
   if (parts <= 0) return 0;
   double sums[kParts];
-  const int64_t step = (n + parts - 1) / parts;
+  const int64_t step = CeilDiv(n, parts);
   c.ParallelFor(
       parts, cost * static_cast<double>(step), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/window.h"
 
+#include "base/round.h"
+
 namespace strop::ops {
 namespace {
 
@@ -58,7 +60,7 @@ void FinishWindow(const OpNode& node, Window& w, bool ceil_mode) {
   for (size_t i = 0; i < w.rank; ++i) {
     const int64_t extent = (w.kernel[i] - 1) * w.dilation[i] + 1;
     if (same) {
-      w.output[i] = (w.input[i] + w.stride[i] - 1) / w.stride[i];
+      w.output[i] = CeilDiv(w.input[i], w.stride[i]);
       const int64_t pad = std::max<int64_t>(
           0, (w.output[i] - 1) * w.stride[i] + extent - w.input[i]);
       w.pad_begin[i] = same_lower ? pad - pad / 2 : pad / 2;
@@ -105,9 +107,9 @@ Window::Span Window::ValidOutputs(size_t axis, int64_t k) const {
   // 0 <= o * stride + shift < input
   const int64_t s = stride[axis];
   const int64_t shift = k * dilation[axis] - pad_begin[axis];
-  const int64_t first = shift >= 0 ? 0 : (-shift + s - 1) / s;
+  const int64_t first = shift >= 0 ? 0 : CeilDiv(-shift, s);
   const int64_t room = input[axis] - shift;  // o * stride < room
-  const int64_t last = room <= 0 ? 0 : (room + s - 1) / s;
+  const int64_t last = room <= 0 ? 0 : CeilDiv(room, s);
   return {first, std::min(last, output[axis])};
 }
 

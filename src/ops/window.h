@@ -54,7 +54,7 @@ void ForEachTapRow(const Window& w, F&& row) {
   Window::Axes k = {};
   for (int64_t tap = 0; tap < taps; ++tap) {
     int64_t rest = tap;
-    Window::Span spans[Window::kMaxAxes];
+    Window::Span spans[Window::kMaxAxes] = {};
     bool empty = false;
     int64_t rows = 1;
     for (size_t axis = w.rank; axis-- > 0;) {

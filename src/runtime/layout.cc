@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/round.h"
 #include "base/throw.h"
 #include "strop/execution_provider.h"
 
@@ -32,7 +33,7 @@ int64_t StoredElementCount(const Shape& shape, Layout layout) {
   if (layout == Layout::kPlain) return shape.element_count();
   STROP_CHECK(shape.rank() >= 2);
   const int64_t block = BlockSize(layout);
-  const int64_t channels = (shape[1] + block - 1) / block * block;
+  const int64_t channels = RoundUp(shape[1], block);
   return shape[0] * channels * shape.element_count(2, shape.rank());
 }
 

@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/round.h"
+
 namespace strop {
 namespace {
 
 constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD vector
-
-size_t RoundUp(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 bool LivesOverlap(const BufferLife& a, const BufferLife& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -51,13 +49,13 @@ MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
   std::vector<size_t> placed;  // indices of buffers that have an offset
   std::vector<std::pair<size_t, size_t>> conflicts;
   for (size_t i : by_size) {
-    const size_t bytes = RoundUp(buffers[i].bytes);
+    const size_t bytes = RoundUp(buffers[i].bytes, kAlignment);
     if (bytes == 0) continue;
     conflicts.clear();
     for (size_t other : placed) {
       if (LivesOverlap(buffers[i], buffers[other])) {
         conflicts.emplace_back(plan.offsets[other],
-                               RoundUp(buffers[other].bytes));
+                               RoundUp(buffers[other].bytes, kAlignment));
       }
     }
     std::sort(conflicts.begin(), conflicts.end());

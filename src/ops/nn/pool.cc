@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/round.h"
 #include "ops/reduce.h"
 
 namespace strop::ops {
@@ -17,10 +18,8 @@ int64_t AverageCount(const Window& w, int64_t index, bool include_pad) {
     const int64_t high = w.input[axis] + (include_pad ? w.pad_end[axis] : 0);
     const int64_t dilation = w.dilation[axis];
     // Taps k with low <= start + k dilation < high.
-    const int64_t first =
-        start >= low ? 0 : (low - start + dilation - 1) / dilation;
-    const int64_t last =
-        start >= high ? 0 : (high - start + dilation - 1) / dilation;
+    const int64_t first = start >= low ? 0 : CeilDiv(low - start, dilation);
+    const int64_t last = start >= high ? 0 : CeilDiv(high - start, dilation);
     count *= std::max<int64_t>(0, std::min(last, w.kernel[axis]) - first);
   }
   return count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Concat, Split and their twins in training graphs.
+#include "base/round.h"
 #include "ops/strided_copy.h"
 
 namespace strop::ops {
@@ -93,7 +94,7 @@ std::vector<int64_t> SplitSizes(const InferContext& c, int64_t size,
     }
     return sizes;
   }
-  const int64_t part = (size + parts - 1) / parts;
+  const int64_t part = CeilDiv(size, parts);
   const int64_t last = size - part * (parts - 1);
   if (last < 0 || (!uneven && last != part)) {
     Fail(c.node(), "an axis of size {} does not split into {} equal parts",
@@ -139,7 +140,7 @@ void Split(const KernelContext& c) {
   // Where an output is left out, its size is in input 1 or that of an equal
   // part.
   const int64_t parts = static_cast<int64_t>(c.output_count());
-  const int64_t equal = (x.shape()[axis] + parts - 1) / parts;
+  const int64_t equal = CeilDiv(x.shape()[axis], parts);
   const bool given = c.has_input(1) && c.input(1).element_count() > 0;
   int64_t offset = 0;
   for (size_t i = 0; i < c.output_count(); ++i) {

@@ -26,17 +26,17 @@ constexpr KernelEntry kKernels[] = {
 #ifdef STROP_WITH_ONEDNN
     {kOnnx, "Conv", "onednn.conv", ChooseOneDnnConv},
     {kMicrosoft, "ConvGrad", "onednn.conv", ChooseOneDnnConvGrad},
-    {kInternal, "ConvGradAccumulate", "onednn.conv", ChooseOneDnnConvGradAccumulate},
+    {kInternal, "ConvGradAccumulate", "onednn.conv", ChooseOneDnnConvGrad},
 #endif
     {kOnnx, "Conv", "direct.conv", ChooseDirectConv},
     {kMicrosoft, "ConvGrad", "direct.conv", ChooseDirectConvGrad},
-    {kInternal, "ConvGradAccumulate", "direct.conv", ChooseDirectConvGradAccumulate},
+    {kInternal, "ConvGradAccumulate", "direct.conv", ChooseDirectConvGrad},
     {kOnnx, "Conv", "depthwise.conv", ChooseDepthwiseConv},
     {kMicrosoft, "ConvGrad", "depthwise.conv", ChooseDepthwiseConvGrad},
-    {kInternal, "ConvGradAccumulate", "depthwise.conv", ChooseDepthwiseConvGradAccumulate},
+    {kInternal, "ConvGradAccumulate", "depthwise.conv", ChooseDepthwiseConvGrad},
     {kOnnx, "Conv", "gemm.conv", ChooseGemmConv},
     {kMicrosoft, "ConvGrad", "gemm.conv", ChooseGemmConvGrad},
-    {kInternal, "ConvGradAccumulate", "gemm.conv", ChooseGemmConvGradAccumulate},
+    {kInternal, "ConvGradAccumulate", "gemm.conv", ChooseGemmConvGrad},
 
     // Pooling
     {kOnnx, "MaxPool", "pool.max", ChooseMaxPool},

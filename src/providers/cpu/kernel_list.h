@@ -3,7 +3,7 @@
 // The kernels that Strop has for the CPU beside the reference kernels of the
 // OpDefs. Adding one is a file with a function like
 //
-//   KernelChoice ChooseSimdRelu(const KernelRequest& request);
+//   KernelChoice ChooseGemm(const KernelRequest& request);
 //
 // and a line in kernel_list.cc. The function looks at types, shapes,
 // attributes and layouts, and returns a Kernel that has all of these worked

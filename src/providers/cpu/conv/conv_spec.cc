@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "providers/cpu/conv/conv_spec.h"
 
+#include <algorithm>
+
 #include "ops/nn/conv_kernels.h"
 
 namespace strop {
@@ -14,7 +16,8 @@ ConvSpec MakeConvSpec(const OpNode& node, const Shape& x, const Shape& w) {
           .groups = sizes.group};
 }
 
-ConvGradSpec MakeConvGradSpec(const KernelRequest& request, bool accumulates) {
+ConvGradSpec MakeConvGradSpec(const KernelRequest& request) {
+  const bool accumulates = request.op.name == "ConvGradAccumulate";
   return {.conv = MakeConvSpec(request.node, request.inputs[1].info.shape,
                                request.inputs[2].info.shape),
           .dy_shape = request.inputs[0].info.shape,
@@ -24,13 +27,25 @@ ConvGradSpec MakeConvGradSpec(const KernelRequest& request, bool accumulates) {
           .has_db = accumulates ? request.has_input(4) : request.has_output(2)};
 }
 
-std::string OtherType(const KernelRequest& request) {
+std::string ConvDeclines(const KernelRequest& request, const ConvSpec& spec) {
   for (const KernelInput& input : request.inputs) {
     const DataType type = input.info.type;
     if (type != DataType::kFloat32 && type != DataType::kUndefined &&
         type != DataType::kBool) {
       return DataTypeName(type);
     }
+  }
+  // In floating point, as the products may be beyond any integer.
+  constexpr double kMostElements = 2147483648.0;
+  const ops::Window& w = spec.window;
+  auto padded = static_cast<double>(std::max(spec.channels, spec.filters));
+  double output = padded;
+  for (size_t i = 0; i < w.rank; ++i) {
+    padded *= static_cast<double>(w.input[i] + w.pad_begin[i] + w.pad_end[i]);
+    output *= static_cast<double>(w.output[i]);
+  }
+  if (std::max(padded, output) > kMostElements) {
+    return "images of more than 2^31 elements";
   }
   return {};
 }

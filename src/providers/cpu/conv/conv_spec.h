@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/round.h"
 #include "ops/window.h"
 #include "strop/execution_provider.h"
 
@@ -66,11 +67,12 @@ struct ConvGradSpec {
   }
 };
 
-ConvGradSpec MakeConvGradSpec(const KernelRequest& request, bool accumulates);
+ConvGradSpec MakeConvGradSpec(const KernelRequest& request);
 
-// The name of an element type other than float32 among the inputs (a flag
-// may be bool); empty if there is none.
-std::string OtherType(const KernelRequest& request);
+// Why no fast kernel can serve: an element type other than float32 among the
+// inputs (a flag may be bool), or images, padding included, of more than 2^31
+// elements. Empty if nothing speaks against them.
+std::string ConvDeclines(const KernelRequest& request, const ConvSpec& spec);
 
 // Places the parts of a kernel's scratch one behind the other.
 class ScratchLayout {
@@ -78,7 +80,7 @@ class ScratchLayout {
   // The offset of `bytes` more bytes, 64-byte aligned.
   size_t Add(size_t bytes) {
     const size_t offset = total_;
-    total_ += (bytes + 63) / 64 * 64;
+    total_ += RoundUp<size_t>(bytes, 64);
     return offset;
   }
   size_t AddFloats(int64_t count) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "base/round.h"
 #include "providers/cpu/conv/bias_grad.h"
 #include "providers/cpu/conv/conv_spec.h"
 #include "providers/cpu/conv/depthwise_loops.h"
@@ -14,7 +15,7 @@ namespace {
 
 std::string DepthwiseDeclines(const KernelRequest& request,
                               const ConvSpec& spec) {
-  std::string other = OtherType(request);
+  std::string other = ConvDeclines(request, spec);
   if (!other.empty()) return other;
   if (spec.groups == 1 || spec.group_channels() != 1 ||
       spec.group_filters() != 1) {
@@ -30,9 +31,9 @@ std::vector<DepthwiseSpan> Spans(const ops::Window& w, size_t axis) {
   for (int64_t o = 0; o < w.output[axis]; ++o) {
     const int64_t start = o * w.stride[axis] - w.pad_begin[axis];
     const int64_t d = w.dilation[axis];
-    const int64_t first = start >= 0 ? 0 : (-start + d - 1) / d;
+    const int64_t first = start >= 0 ? 0 : CeilDiv(-start, d);
     const int64_t end =
-        start >= w.input[axis] ? 0 : (w.input[axis] - start + d - 1) / d;
+        start >= w.input[axis] ? 0 : CeilDiv(w.input[axis] - start, d);
     spans.push_back({start, first, std::min(end, w.kernel[axis])});
   }
   return spans;
@@ -63,7 +64,7 @@ class DepthwiseBase : public Kernel {
   DepthwiseBase(const ConvSpec& spec, Layout layout)
       : spec_(spec),
         plan_(MakePlan(spec, layout)),
-        blocks_((spec.channels + plan_.block() - 1) / plan_.block()) {}
+        blocks_(CeilDiv(spec.channels, plan_.block())) {}
 
  protected:
   static const float* Input(const KernelContext& context, size_t i) {
@@ -220,22 +221,6 @@ Layout BlocksFor(Layout left) {
   return left == Layout::kPlain ? GetDirectLayout() : left;
 }
 
-KernelChoice ChooseGrad(const KernelRequest& request, bool accumulates) {
-  const ConvGradSpec grad = MakeConvGradSpec(request, accumulates);
-  std::string reason = DepthwiseDeclines(request, grad.conv);
-  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  const Layout blocks = BlocksFor(request.inputs[1].layout);
-  auto kernel = std::make_unique<DepthwiseConvGrad>(grad, blocks);
-  KernelChoice choice;
-  choice.scratch_bytes = kernel->scratch_bytes();
-  choice.kernel = std::move(kernel);
-  choice.input_layouts = {blocks, blocks};
-  choice.input_layouts.resize(request.inputs.size(), Layout::kPlain);
-  choice.output_layouts = {blocks, Layout::kPlain, Layout::kPlain};
-  choice.flops = grad.flops();
-  return choice;
-}
-
 }  // namespace
 
 KernelChoice ChooseDepthwiseConv(const KernelRequest& request) {
@@ -257,11 +242,19 @@ KernelChoice ChooseDepthwiseConv(const KernelRequest& request) {
 }
 
 KernelChoice ChooseDepthwiseConvGrad(const KernelRequest& request) {
-  return ChooseGrad(request, /*accumulates=*/false);
-}
-
-KernelChoice ChooseDepthwiseConvGradAccumulate(const KernelRequest& request) {
-  return ChooseGrad(request, /*accumulates=*/true);
+  const ConvGradSpec grad = MakeConvGradSpec(request);
+  std::string reason = DepthwiseDeclines(request, grad.conv);
+  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
+  const Layout blocks = BlocksFor(request.inputs[1].layout);
+  auto kernel = std::make_unique<DepthwiseConvGrad>(grad, blocks);
+  KernelChoice choice;
+  choice.scratch_bytes = kernel->scratch_bytes();
+  choice.kernel = std::move(kernel);
+  choice.input_layouts = {blocks, blocks};
+  choice.input_layouts.resize(request.inputs.size(), Layout::kPlain);
+  choice.output_layouts = {blocks, Layout::kPlain, Layout::kPlain};
+  choice.flops = grad.flops();
+  return choice;
 }
 
 }  // namespace strop

@@ -149,35 +149,14 @@ Layout BlocksBeside(Layout x) {
   return x == Layout::kPlain ? GetDirectLayout() : x;
 }
 
-KernelChoice ChooseGrad(const KernelRequest& request, bool accumulates) {
-  std::string reason = OtherType(request);
-  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  const ConvGradSpec grad = MakeConvGradSpec(request, accumulates);
-  reason = DirectDeclines(grad.conv);
-  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  const Layout x = request.inputs[1].layout;
-  const Layout blocks = BlocksBeside(x);
-  auto kernel = std::make_unique<DirectConvGrad>(grad, x, blocks, blocks,
-                                                 request.num_threads);
-  KernelChoice choice;
-  choice.scratch_bytes = kernel->scratch_bytes();
-  choice.kernel = std::move(kernel);
-  choice.input_layouts = {blocks, x};
-  choice.input_layouts.resize(request.inputs.size(), Layout::kPlain);
-  choice.output_layouts = {blocks, Layout::kPlain, Layout::kPlain};
-  choice.flops = grad.flops();
-  return choice;
-}
-
 }  // namespace
 
 KernelChoice ChooseDirectConv(const KernelRequest& request) {
-  std::string reason = OtherType(request);
-  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   const KernelInput& x = request.inputs[0];
   const ConvSpec spec =
       MakeConvSpec(request.node, x.info.shape, request.inputs[1].info.shape);
-  reason = DirectDeclines(spec);
+  std::string reason = ConvDeclines(request, spec);
+  if (reason.empty()) reason = DirectDeclines(spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   const Layout y = BlocksBeside(x.layout);
   auto kernel = std::make_unique<DirectConv>(
@@ -192,11 +171,23 @@ KernelChoice ChooseDirectConv(const KernelRequest& request) {
 }
 
 KernelChoice ChooseDirectConvGrad(const KernelRequest& request) {
-  return ChooseGrad(request, /*accumulates=*/false);
-}
-
-KernelChoice ChooseDirectConvGradAccumulate(const KernelRequest& request) {
-  return ChooseGrad(request, /*accumulates=*/true);
+  const ConvGradSpec grad = MakeConvGradSpec(request);
+  std::string reason = ConvDeclines(request, grad.conv);
+  if (reason.empty()) reason = DirectDeclines(grad.conv);
+  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
+  const Layout x = request.inputs[1].layout;
+  const Layout blocks = BlocksBeside(x);
+  auto kernel = std::make_unique<DirectConvGrad>(grad, x, blocks, blocks,
+                                                 request.num_threads);
+  KernelChoice choice;
+  choice.scratch_bytes = kernel->scratch_bytes();
+  choice.kernel = std::move(kernel);
+  choice.input_layouts.assign(request.inputs.size(), Layout::kPlain);
+  choice.input_layouts[0] = blocks;
+  choice.input_layouts[1] = x;
+  choice.output_layouts = {blocks, Layout::kPlain, Layout::kPlain};
+  choice.flops = grad.flops();
+  return choice;
 }
 
 }  // namespace strop

@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "providers/cpu/conv/direct_loops.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strop {
@@ -16,7 +17,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Sums that fit into the registers beside two vectors and a broadcast.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if STROP_AVX512 || HWY_TARGET == HWY_NEON
 constexpr int kSums = 24;
 #else
 constexpr int kSums = 12;
@@ -92,8 +93,8 @@ void ForwardVectors(const DirectPlan& plan, const float* x, const float* w,
                     float* y, int64_t y_step) {
   constexpr int kMost = kSums / vectors;
   const int64_t width = plan.output_w;
-  const int64_t tiles = (width + kMost - 1) / kMost;
-  const int64_t positions = (width + tiles - 1) / tiles;
+  const int64_t tiles = CeilDiv<int64_t>(width, kMost);
+  const int64_t positions = CeilDiv(width, tiles);
   WithConstant<kMost>(static_cast<int>(positions), [&](auto n) HWY_ATTR {
     for (int64_t h = 0; h < plan.output_h; ++h) {
       for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -254,10 +255,10 @@ namespace {
 // The rows or columns of an image that lie inside of the padded one.
 void InsideRange(int64_t size, int64_t begin, int64_t step, int64_t padded,
                  int64_t* first, int64_t* last) {
-  *first = begin >= 0 ? 0 : std::min(size, (-begin + step - 1) / step);
+  *first = begin >= 0 ? 0 : std::min(size, CeilDiv(-begin, step));
   *last = begin >= padded
               ? *first
-              : std::clamp((padded - begin + step - 1) / step, *first, size);
+              : std::clamp(CeilDiv(padded - begin, step), *first, size);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/round.h"
 #include "providers/cpu/conv/conv_spec.h"
 
 namespace strop {
@@ -34,7 +35,7 @@ struct DirectPlan {
 
   int64_t rows() const { return channels * kernel_h; }
   int64_t block() const { return BlockSize(layout); }
-  int64_t blocks() const { return (filters + block() - 1) / block(); }
+  int64_t blocks() const { return CeilDiv(filters, block()); }
   int64_t output_size() const { return output_h * output_w; }
   int64_t padded_count() const { return channels * padded_h * padded_w; }
   // Floats of the weights of one block of filters, [row][tap][filter].
@@ -57,7 +58,7 @@ struct ImagePadding {
 
   int64_t stored_count() const {
     const int64_t block = BlockSize(layout);
-    return (channels + block - 1) / block * block * height * width;
+    return RoundUp(channels, block) * height * width;
   }
   // The image may be used as it lies.
   bool IsIdentity() const {

@@ -122,10 +122,10 @@ class GemmConv final : public Kernel {
 }  // namespace
 
 KernelChoice ChooseGemmConv(const KernelRequest& request) {
-  std::string other = OtherType(request);
-  if (!other.empty()) return KernelChoice::Decline(std::move(other));
   const ConvSpec spec = MakeConvSpec(request.node, request.inputs[0].info.shape,
                                      request.inputs[1].info.shape);
+  std::string reason = ConvDeclines(request, spec);
+  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   auto kernel = std::make_unique<GemmConv>(spec, request.has_input(2),
                                            request.num_threads);
   KernelChoice choice;

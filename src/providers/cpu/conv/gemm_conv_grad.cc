@@ -213,26 +213,18 @@ class GemmConvGrad final : public Kernel {
   size_t scratch_bytes_ = 0;
 };
 
-KernelChoice ChooseGrad(const KernelRequest& request, bool accumulates) {
-  std::string other = OtherType(request);
-  if (!other.empty()) return KernelChoice::Decline(std::move(other));
-  const ConvGradSpec spec = MakeConvGradSpec(request, accumulates);
+}  // namespace
+
+KernelChoice ChooseGemmConvGrad(const KernelRequest& request) {
+  const ConvGradSpec spec = MakeConvGradSpec(request);
+  std::string reason = ConvDeclines(request, spec.conv);
+  if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   auto kernel = std::make_unique<GemmConvGrad>(spec, request.num_threads);
   KernelChoice choice;
   choice.scratch_bytes = kernel->scratch_bytes();
   choice.kernel = std::move(kernel);
   choice.flops = spec.flops();
   return choice;
-}
-
-}  // namespace
-
-KernelChoice ChooseGemmConvGrad(const KernelRequest& request) {
-  return ChooseGrad(request, /*accumulates=*/false);
-}
-
-KernelChoice ChooseGemmConvGradAccumulate(const KernelRequest& request) {
-  return ChooseGrad(request, /*accumulates=*/true);
 }
 
 }  // namespace strop

@@ -9,24 +9,18 @@ namespace strop {
 
 // Loops over vectors of filters, blocked outputs, 1 or 2 spatial axes.
 KernelChoice ChooseDirectConv(const KernelRequest& request);
-// com.microsoft:ConvGrad
+// com.microsoft:ConvGrad, strop.internal:ConvGradAccumulate
 KernelChoice ChooseDirectConvGrad(const KernelRequest& request);
-// strop.internal:ConvGradAccumulate
-KernelChoice ChooseDirectConvGradAccumulate(const KernelRequest& request);
 
 // A filter for each channel, blocked tensors, 1 or 2 spatial axes.
 KernelChoice ChooseDepthwiseConv(const KernelRequest& request);
-// com.microsoft:ConvGrad
+// com.microsoft:ConvGrad, strop.internal:ConvGradAccumulate
 KernelChoice ChooseDepthwiseConvGrad(const KernelRequest& request);
-// strop.internal:ConvGradAccumulate
-KernelChoice ChooseDepthwiseConvGradAccumulate(const KernelRequest& request);
 
 // Matrix multiplication over im2col, plain layout, any spatial rank.
 KernelChoice ChooseGemmConv(const KernelRequest& request);
-// com.microsoft:ConvGrad
+// com.microsoft:ConvGrad, strop.internal:ConvGradAccumulate
 KernelChoice ChooseGemmConvGrad(const KernelRequest& request);
-// strop.internal:ConvGradAccumulate
-KernelChoice ChooseGemmConvGradAccumulate(const KernelRequest& request);
 
 // Pooling in the layout in which the input lies, up to 3 spatial axes.
 KernelChoice ChooseMaxPool(const KernelRequest& request);

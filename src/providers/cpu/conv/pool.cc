@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/round.h"
 #include "providers/cpu/conv/kernels.h"
 #include "providers/cpu/conv/lane_sum.h"
 #include "providers/cpu/conv/pool_plan.h"
@@ -144,7 +145,7 @@ class GlobalAveragePoolKernel final : public Kernel {
 
   void Run(const KernelContext& context) override {
     const int64_t block = BlockSize(layout_);
-    const int64_t blocks = (channels_ + block - 1) / block;
+    const int64_t blocks = CeilDiv(channels_, block);
     const double cost = 0.2 * static_cast<double>(positions_ * block);
     context.ParallelFor(images_ * blocks, cost,
                         [&](int64_t begin, int64_t end) {

@@ -4,18 +4,20 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/round.h"
+
 namespace strop {
 namespace {
 
 // Taps k >= 0 with position start + k * dilation in [low, high).
 int64_t FirstTap(int64_t start, int64_t low, int64_t dilation) {
-  return start >= low ? 0 : (low - start + dilation - 1) / dilation;
+  return start >= low ? 0 : CeilDiv(low - start, dilation);
 }
 
 int64_t CountTaps(int64_t start, int64_t low, int64_t high, int64_t dilation,
                   int64_t taps) {
   if (start >= high) return 0;
-  const int64_t end = (high - start + dilation - 1) / dilation;
+  const int64_t end = CeilDiv(high - start, dilation);
   return std::max<int64_t>(
       0, std::min(end, taps) - FirstTap(start, low, dilation));
 }

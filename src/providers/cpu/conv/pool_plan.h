@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/round.h"
 #include "ops/window.h"
 #include "strop/execution_provider.h"
 
@@ -36,7 +37,7 @@ struct PoolPlan {
   int64_t batch = 0, channels = 0;
   int64_t blocks() const {
     const int64_t block = BlockSize(layout);
-    return (channels + block - 1) / block;
+    return CeilDiv(channels, block);
   }
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/round.h"
 #include "base/throw.h"
 
 namespace strop {
@@ -22,7 +23,7 @@ Extents ExtentsOf(const Shape& shape) {
 }
 
 int64_t BlockCount(int64_t channels, int64_t block) {
-  return (channels + block - 1) / block;
+  return CeilDiv(channels, block);
 }
 
 // target[s][c] = source[c][s], zero for c >= channels.

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/round.h"
 #include "providers/cpu/gemm/gemm_kernels.h"
 
 namespace strop {
 namespace {
 
-constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr size_t AlignUp(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+constexpr size_t AlignUp(size_t bytes) { return RoundUp<size_t>(bytes, 64); }
 
 // Below this, waking another thread costs more than it saves.
 constexpr double kMinTileFlops = 4e5;
@@ -103,7 +103,7 @@ void ChooseScratch(GemmPlan& plan, const GemmBlocking& blocking) {
   }
   const int64_t panels = CeilDiv(p.n, nr);
   const int64_t tile_columns =
-      std::min(plan.nc, CeilDiv(panels, plan.tile_columns) * nr);
+      std::min(plan.nc, CeilDiv<int64_t>(panels, plan.tile_columns) * nr);
   if (plan.pack_b) {
     plan.packed_b_bytes = AlignUp(sizeof(float) * plan.kc * tile_columns);
   } else if (p.n % nr != 0) {

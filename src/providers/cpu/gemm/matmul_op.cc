@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/round.h"
 #include "providers/cpu/gemm/gemm.h"
 #include "providers/cpu/gemm/gemm_kernels.h"
 #include "providers/cpu/gemm/kernels.h"
@@ -64,8 +65,8 @@ class MatMulKernel final : public Kernel {
       : batch_(batch), c_step_(problem.m * problem.n) {
     // Threads take whole products as long as there are enough of them.
     const int64_t enough = std::max<int64_t>(1, batch.count);
-    const int per_product =
-        static_cast<int>((num_threads + enough - 1) / enough);
+    const auto per_product =
+        static_cast<int>(CeilDiv<int64_t>(num_threads, enough));
     gemm_ = Gemm(problem, per_product);
     const int64_t items = batch.count * gemm_.tile_count();
     parts_ = std::clamp<int64_t>(items, 1, num_threads);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/round.h"
 #include "providers/cpu/conv/direct_plan.h"
 
 namespace strop::onednn {
@@ -10,10 +11,6 @@ namespace {
 
 using Type = dnnl::memory::data_type;
 using Dims = dnnl::memory::dims;
-
-int64_t RoundUp(int64_t n, int64_t block) {
-  return (n + block - 1) / block * block;
-}
 
 Dims SpatialDims(const ops::Window& w, const ops::Window::Axes& axes) {
   return Dims(axes.begin(), axes.begin() + static_cast<ptrdiff_t>(w.rank));
@@ -54,7 +51,7 @@ std::vector<ConvLayouts> CandidateLayouts(const ConvSpec& spec, Layout x) {
 }
 
 std::string DeclineReason(const KernelRequest& request, const ConvSpec& spec) {
-  std::string other = OtherType(request);
+  std::string other = ConvDeclines(request, spec);
   if (!other.empty()) return other;
   if (spec.window.rank > 3) return "more than 3 spatial axes";
   if (spec.is_empty()) return "no elements";

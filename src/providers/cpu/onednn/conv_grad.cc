@@ -257,8 +257,12 @@ std::optional<GradForms> MakeGradForms(const ConvGradSpec& grad,
   return forms;
 }
 
-KernelChoice ChooseGrad(const KernelRequest& request, bool accumulates) {
-  const ConvGradSpec grad = MakeConvGradSpec(request, accumulates);
+}  // namespace
+}  // namespace onednn
+
+KernelChoice ChooseOneDnnConvGrad(const KernelRequest& request) {
+  using namespace onednn;
+  const ConvGradSpec grad = MakeConvGradSpec(request);
   const ConvSpec& spec = grad.conv;
   std::string reason = DeclineReason(request, spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
@@ -287,17 +291,6 @@ KernelChoice ChooseGrad(const KernelRequest& request, bool accumulates) {
     choice.reason = "oneDNN has no fast kernel for these shapes";
   });
   return choice;
-}
-
-}  // namespace
-}  // namespace onednn
-
-KernelChoice ChooseOneDnnConvGrad(const KernelRequest& request) {
-  return onednn::ChooseGrad(request, /*accumulates=*/false);
-}
-
-KernelChoice ChooseOneDnnConvGradAccumulate(const KernelRequest& request) {
-  return onednn::ChooseGrad(request, /*accumulates=*/true);
 }
 
 }  // namespace strop

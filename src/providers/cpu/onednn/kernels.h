@@ -8,9 +8,7 @@
 namespace strop {
 
 KernelChoice ChooseOneDnnConv(const KernelRequest& request);
-// com.microsoft:ConvGrad
+// com.microsoft:ConvGrad, strop.internal:ConvGradAccumulate
 KernelChoice ChooseOneDnnConvGrad(const KernelRequest& request);
-// strop.internal:ConvGradAccumulate
-KernelChoice ChooseOneDnnConvGradAccumulate(const KernelRequest& request);
 
 }  // namespace strop
