@@ -48,9 +48,11 @@ class STROP_EXPORT CheckpointState {
   CheckpointState(CheckpointState&&) noexcept;
   CheckpointState& operator=(CheckpointState&&) noexcept;
 
-  // Writes version 2, atomically. External data is written where the state
-  // was loaded from a file with external data. ONNX Runtime 1.18 and newer
-  // load the file.
+  // Writes version 2, atomically. A state that was loaded with external data,
+  // or is beyond 2 GiB, is written as `path` and `<path>.data`. Without the
+  // optimizer state, properties under "strop." are left out as well. ONNX
+  // Runtime 1.18 and newer load the file. Throws kIo; the old file is then
+  // whole.
   void Save(const std::filesystem::path& path,
             bool include_optimizer_state = false) const;
 
@@ -81,6 +83,7 @@ class STROP_EXPORT CheckpointState {
   // Ascending; names under "strop." are Strop's own and not listed.
   std::vector<std::string> PropertyNames() const;
 
+  // For Strop's own sources: the type is not public.
   ParameterStore& store() const { return *store_; }
 
  private:

@@ -102,10 +102,12 @@ class STROP_EXPORT Module {
   // inputs; works on a nominal state.
   int64_t GetParametersSize(bool trainable_only = true) const;
   // Concatenates the parameters in the order of the training graph's inputs
-  // into a float32 tensor of exactly GetParametersSize elements.
+  // into a float32 tensor of exactly GetParametersSize elements. Another
+  // buffer, or a parameter of another type, throws kInvalidArgument; a nominal
+  // state kFailedState.
   void CopyParametersToBuffer(const Tensor& buffer,
                               bool trainable_only = true) const;
-  // The inverse. On a nominal state `trainable_only` must be false; the
+  // The inverse, with the same errors. On a nominal state `trainable_only` must be false; the
   // state then becomes complete.
   void CopyBufferToParameters(const Tensor& buffer, bool trainable_only = true);
 
@@ -120,12 +122,14 @@ class STROP_EXPORT Module {
   CheckpointState& state() const;
 
   // The plan for the shapes of the last step of that kind, or for `inputs`:
-  // steps, kernels, layouts, offsets, peak bytes, as text or JSON.
+  // steps, kernels, layouts, offsets, peak bytes, as text or JSON. Throws
+  // kFailedState without inputs before the first step.
   enum class PlanFormat { kText, kJson };
   std::string DescribePlan(bool training, std::span<const Tensor> inputs,
                            PlanFormat format);
 
-  // Writes what enable_profiling collected as a Chrome trace.
+  // Writes what enable_profiling collected as a Chrome trace. Throws
+  // kFailedState where it is off.
   void WriteProfile(const std::filesystem::path& path) const;
 
  private:

@@ -14,8 +14,13 @@ namespace strop {
 // before it or not). Moments live in the state's group "group0".
 class STROP_EXPORT Optimizer {
  public:
-  // Moments are zero unless the state has them. On a nominal state they are
-  // made at the first step after the state was completed.
+  // `models.optimizer` is the graph. A Module must have been made on `state`,
+  // which outlives the Optimizer. Moments are zero unless the state has them.
+  // On a nominal state they are made at the first step after the state was
+  // completed. Throws kInvalidArgument without an optimizer model, where the
+  // state has nothing to train, or its moments do not fit the parameters;
+  // kInvalidGraph for a graph that is not one of these optimizers;
+  // kFailedState without a Module.
   Optimizer(
       const ModelIdentifiers& models, CheckpointState* state,
       const SessionOptions& options, const Environment& environment,
@@ -30,7 +35,8 @@ class STROP_EXPORT Optimizer {
   void ConstructState();
 
   // One update of every trainable parameter, in place. Gradients stay as
-  // they are (clipped, if the model clips).
+  // they are (clipped, if the model clips). Throws kFailedState while the
+  // state is nominal; nothing has changed then.
   void Step();
 
   // 0.001 before anything is set; the stored rate after a resume.

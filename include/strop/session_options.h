@@ -33,8 +33,9 @@ struct SessionOptions {
   // Plans kept for different tuples of input shapes, train and eval each.
   int max_plans = 4;
 
-  // Names of Specialize passes to leave out (runtime "passes" list), for
-  // finding faults.
+  // Passes over the graph to leave out, for finding faults: remove_identity,
+  // use_relu_output, name_pool_shapes, fuse_gemm, fuse_accumulate,
+  // remove_dead. Another name throws kInvalidArgument.
   std::vector<std::string> disabled_passes;
 
   // Collect per-kernel times; Module::WriteProfile writes them.

@@ -78,8 +78,6 @@ Tensor CheckpointState::ParameterValue(std::string_view name) const {
           "the parameter states first.",
           name);
   }
-  // The caller may write through the view.
-  ++parameter.version;
   return parameter.value;
 }
 
@@ -110,7 +108,6 @@ void CheckpointState::UpdateParameter(std::string_view name,
   }
   // May be the parameter's own memory.
   std::memmove(target.data(), value.data(), target.byte_count());
-  ++parameter.version;
 }
 
 std::optional<Tensor> CheckpointState::Gradient(std::string_view name) const {

@@ -73,7 +73,6 @@ void ParameterStore::AllocateValues(const std::vector<TensorInfo>& infos) {
   values = TensorBlock(tensors);
   for (size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].value = values.tensors()[i];
-    ++parameters[i].version;
   }
   is_nominal = false;
 }

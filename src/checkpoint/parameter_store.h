@@ -39,8 +39,6 @@ struct Parameter {
   Tensor value;
   // In the gradient block; type kUndefined until a Module attaches it.
   Tensor gradient;
-  // Grows with every write, so that packed copies know when they are stale.
-  uint64_t version = 0;
 };
 
 // Moments of one parameter by momentum name ("momentum0", ...).

@@ -229,13 +229,19 @@ struct ModelFunction {
   std::string encoded;  // FunctionProto
 };
 
+struct OpsetImport {
+  std::string domain;  // as written: "" or "ai.onnx"
+  int64_t version = 0;
+  // The field of ModelProto as it was read, written back where the graph's
+  // versions are still those of the file. Clear it when changing the above.
+  std::string encoded = {};
+};
+
 struct Model {
   int64_t ir_version = 0;
   std::string producer_name, producer_version, model_domain;
   int64_t model_version = 0;
-  std::vector<std::pair<std::string, int64_t>> opset_imports;  // file order
-  // The same as encoded fields, written back while they still say the same.
-  std::string encoded_opset_imports;
+  std::vector<OpsetImport> opset_imports;  // file order
   Graph graph;
   std::vector<ModelFunction> functions;
   std::string unknown;  // encoded ModelProto fields not interpreted

@@ -65,8 +65,7 @@ std::optional<std::string_view> DecodeModel(std::string_view message,
         graph = fields.Bytes();
         break;
       case model_field::kOpsetImport:
-        model.opset_imports.push_back(DecodeOpset(fields.Bytes(), where));
-        model.encoded_opset_imports += fields->raw;
+        model.opset_imports.push_back(DecodeOpset(fields, where));
         break;
       case model_field::kFunctions:
         model.functions.push_back(DecodeFunctionName(fields.Bytes(), where));
@@ -119,9 +118,9 @@ namespace onnx {
 
 std::map<std::string, int64_t, std::less<>> MergedOpsets(const Model& model) {
   std::map<std::string, int64_t, std::less<>> merged;
-  for (const auto& [domain, version] : model.opset_imports) {
-    int64_t& kept = merged[std::string(CanonicalDomain(domain))];
-    kept = std::max(kept, version);
+  for (const OpsetImport& import : model.opset_imports) {
+    int64_t& kept = merged[std::string(CanonicalDomain(import.domain))];
+    kept = std::max(kept, import.version);
   }
   return merged;
 }

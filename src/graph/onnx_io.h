@@ -20,7 +20,7 @@ struct OnnxReadOptions {
   bool normalize = true;
   // Replace calls of the model's local functions by their bodies.
   bool inline_functions = true;
-  LogSink log;  // may be empty
+  LogSink log = {};  // may be empty
 };
 
 // Reads a model. Tensor bytes stay in the mapped file where they are aligned.

@@ -574,14 +574,14 @@ Graph DecodeGraph(std::string_view message, const Where& where,
   return builder.Build();
 }
 
-std::pair<std::string, int64_t> DecodeOpset(std::string_view message,
-                                            const Where& where) {
-  std::pair<std::string, int64_t> opset;
-  FieldReader fields(message, where);
+OpsetImport DecodeOpset(const FieldReader& import, const Where& where) {
+  OpsetImport opset;
+  opset.encoded = import->raw;
+  FieldReader fields(import.Bytes(), where);
   while (fields.Next()) {
-    if (fields->number == opset_field::kDomain) opset.first = fields.Bytes();
+    if (fields->number == opset_field::kDomain) opset.domain = fields.Bytes();
     if (fields->number == opset_field::kVersion)
-      opset.second = static_cast<int64_t>(fields.Varint());
+      opset.version = static_cast<int64_t>(fields.Varint());
   }
   return opset;
 }
@@ -594,8 +594,9 @@ Function DecodeFunction(std::string_view message, const Where& where,
   FieldReader imports(message, where);
   while (imports.Next()) {
     if (imports->number != function_field::kOpsetImport) continue;
-    auto [domain, version] = DecodeOpset(imports.Bytes(), where);
-    context.opset_imports[std::string(CanonicalDomain(domain))] = version;
+    const OpsetImport import = DecodeOpset(imports, where);
+    context.opset_imports[std::string(CanonicalDomain(import.domain))] =
+        import.version;
   }
   GraphBuilder builder(where, context, 0);
   FieldReader fields(message, where);

@@ -222,8 +222,8 @@ Function DecodeFunction(std::string_view message, const Where& where,
 // Replaces the calls of local functions and empties the list of functions.
 void InlineFunctions(Model& model, ReadContext& context);
 
-std::pair<std::string, int64_t> DecodeOpset(std::string_view message,
-                                            const Where& where);
+// The field that `import` stands at.
+OpsetImport DecodeOpset(const FieldReader& import, const Where& where);
 
 // The model's imports with the names of the default domain made one.
 std::map<std::string, int64_t, std::less<>> MergedOpsets(const Model& model);

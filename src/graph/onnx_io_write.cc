@@ -306,13 +306,17 @@ std::string EncodeOpset(const std::string& domain, int64_t version) {
 std::string EncodeOpsets(const Model& model) {
   auto wanted = model.graph.opset_imports;
   wanted.erase(std::string(kInternal));
-  if (!model.encoded_opset_imports.empty() && wanted == MergedOpsets(model))
-    return model.encoded_opset_imports;
+  const bool as_read = wanted == MergedOpsets(model);
   std::string message;
-  for (const auto& [domain, version] : model.opset_imports) {
-    auto found = wanted.find(CanonicalDomain(domain));
+  for (const OpsetImport& import : model.opset_imports) {
+    if (as_read && !import.encoded.empty()) {
+      message += import.encoded;
+      wanted.erase(std::string(CanonicalDomain(import.domain)));
+      continue;
+    }
+    auto found = wanted.find(CanonicalDomain(import.domain));
     if (found == wanted.end()) continue;
-    message += EncodeOpset(domain, found->second);
+    message += EncodeOpset(import.domain, found->second);
     wanted.erase(found);
   }
   for (const auto& [domain, version] : wanted)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/lower.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -78,9 +79,9 @@ std::vector<NodeId> WritesLast(const LoweredGraph& lowered) {
   return first;
 }
 
-void MarkAncestors(const Graph& graph, ValueId value,
-                   std::vector<bool>& needed) {
-  std::vector<NodeId> stack = {graph.value(value).producer};
+// Marks `node` and all that it depends on.
+void MarkNeeded(const Graph& graph, NodeId node, std::vector<bool>& needed) {
+  std::vector<NodeId> stack = {node};
   while (!stack.empty()) {
     const NodeId id = stack.back();
     stack.pop_back();
@@ -90,6 +91,13 @@ void MarkAncestors(const Graph& graph, ValueId value,
       if (input) stack.push_back(graph.value(input).producer);
     }
   }
+}
+
+bool IsCustom(const OpDef* op,
+              std::span<const CustomOpDomain* const> custom_ops) {
+  return std::ranges::any_of(custom_ops, [&](const CustomOpDomain* domain) {
+    return std::ranges::find(domain->ops, op) != domain->ops.end();
+  });
 }
 
 }  // namespace
@@ -104,7 +112,15 @@ LoweredGraph Lower(Graph graph,
 
   std::vector<bool> needed(lowered.ops.size(), false);
   for (ValueId output : lowered.graph.outputs()) {
-    MarkAncestors(lowered.graph, output, needed);
+    MarkNeeded(lowered.graph, lowered.graph.value(output).producer, needed);
+  }
+  // Nobody knows when a user's kernel throws: before anything is written.
+  for (NodeId id : lowered.graph.order()) {
+    const auto index = static_cast<size_t>(id.index);
+    if (!lowered.writes_inputs[index] &&
+        IsCustom(lowered.ops[index], custom_ops)) {
+      MarkNeeded(lowered.graph, id, needed);
+    }
   }
   for (bool first : {true, false}) {
     for (NodeId id : lowered.graph.order()) {

@@ -13,9 +13,9 @@ namespace strop {
 
 struct LoweredGraph {
   Graph graph;
-  // Nodes as they run: what the graph's outputs need comes first, in the
-  // graph's order, then the rest. A node that writes into a graph input runs
-  // as soon as it can, so that what it reads can die.
+  // Nodes as they run: what the graph's outputs and custom ops need comes
+  // first, in the graph's order, then the rest. A node that writes into a graph
+  // input runs as soon as it can, so that what it reads can die.
   std::vector<NodeId> order;
   // The same with the nodes that write, and those that depend on them, at
   // the end: for graphs with data-dependent shapes, where what comes later

@@ -87,13 +87,6 @@ class Module::Impl {
         eval_path_ = *path;
       }
     }
-    for (size_t i : train_.graph.written_inputs()) {
-      const SignatureInput& input = train_.signature.inputs[i];
-      if (input.role == InputRole::kParameter) {
-        written_parameters_.push_back(static_cast<size_t>(
-            &store_.Get(input.parameter) - store_.parameters.data()));
-      }
-    }
     // The state is touched last, when nothing else can fail.
     if (!store_.is_nominal) BindState();
   }
@@ -105,7 +98,6 @@ class Module::Impl {
         session_.options().non_finite == SessionOptions::NonFinite::kError;
     train_.graph.Run(inputs, outputs, NextRandomKey(), strict);
     accumulate_gradients_ = true;
-    for (size_t i : written_parameters_) ++store_.parameters[i].version;
     AdvanceRandomKey();
   }
 
@@ -238,7 +230,6 @@ class Module::Impl {
   SignedGraph train_;
   std::optional<SignedGraph> eval_;
   std::optional<std::filesystem::path> eval_path_;
-  std::vector<size_t> written_parameters_;  // positions in the store
   bool is_bound_ = false;
   bool accumulate_gradients_ = false;
   bool reset_gradients_[1] = {true};  // the graph's input "lazy_reset_grad"

@@ -166,7 +166,6 @@ class Optimizer::Impl {
     graph_.Run({}, {}, {});
     if (!graph_.output(0).values<bool>()[0]) return;
     ++group_->step;
-    for (Parameter* parameter : parameters_) ++parameter->version;
   }
 
   OptimizerGroup& group() const { return *group_; }

@@ -101,7 +101,6 @@ void CopyFromBuffer(std::span<const ParameterSlot> slots, ParameterStore& store,
   for (const ParameterSlot& slot : slots) {
     if (trainable_only && !slot.requires_grad) continue;
     Parameter& parameter = store.Get(slot.name);
-    ++parameter.version;
     const size_t bytes = parameter.value.byte_count();
     if (bytes == 0) continue;
     std::memcpy(parameter.value.data(), source, bytes);

@@ -135,20 +135,6 @@ TEST(Conformance, Line48_ParametersNeedNoSession) {
   EXPECT_FALSE(state.Gradient("f").has_value());
 }
 
-TEST(CheckpointState, EachWriteMakesANewVersion) {
-  const World world;
-  CheckpointState state = world.Known();
-  Parameter& w = state.store().Get("w");
-  const uint64_t loaded = w.version;
-  const std::vector<float> two = {1, 2};
-  state.UpdateParameter("w", Tensor(Shape{2}, two.data()));
-  const uint64_t updated = w.version;
-  EXPECT_GT(updated, loaded);
-  // Whoever asks for the value may write into it.
-  state.ParameterValue("w");
-  EXPECT_GT(w.version, updated);
-}
-
 TEST(Conformance, Line52_NominalState) {
   const World world;
   CheckpointState state = CheckpointState::LoadFromBuffer(

@@ -360,15 +360,34 @@ TEST(OnnxIo, NestingHasALimit) {
   EXPECT_THAT(ErrorOf(nested(200)).what(), HasSubstr("nested more than"));
 }
 
+using OpsetMap = std::map<std::string, int64_t>;
+
+OpsetMap Opsets(const Model& model) {
+  OpsetMap opsets;
+  for (const OpsetImport& import : model.opset_imports) {
+    opsets[import.domain] = import.version;
+  }
+  return opsets;
+}
+
 TEST(OnnxIo, OpsetsFollowTheGraph) {
   Model model = Read(ModelProto(ReluGraph()));
   model.graph.opset_imports["com.microsoft"] = 1;
   model.graph.opset_imports[std::string(kOnnx)] = 18;
   model.graph.opset_imports[std::string(kInternal)] = 1;
   const Model again = ReadText(EncodeOnnx(model));
-  EXPECT_THAT(again.opset_imports,
-              ElementsAre(std::pair<std::string, int64_t>("", 18),
-                          std::pair<std::string, int64_t>("com.microsoft", 1)));
+  EXPECT_EQ(Opsets(again), (OpsetMap{{"", 18}, {"com.microsoft", 1}}));
+}
+
+TEST(OnnxIo, AddedOpsetsAreWritten) {
+  Model model = Read(ModelProto(ReluGraph()));
+  const OpsetMap read = Opsets(model);
+  EXPECT_EQ(Opsets(ReadText(EncodeOnnx(model))), read);
+  model.opset_imports.push_back({"example", 3});
+  model.graph.opset_imports["example"] = 3;
+  OpsetMap wanted = read;
+  wanted["example"] = 3;
+  EXPECT_EQ(Opsets(ReadText(EncodeOnnx(model))), wanted);
 }
 
 TEST(OnnxIo, ReadsEveryGoldenModel) {

@@ -225,7 +225,7 @@ TEST(Npz, ReadsWhatNumPyWrote) {
 std::string Zip(std::string_view content, uint32_t size, uint32_t crc) {
   auto number = [](uint64_t value, int bytes) {
     std::string out;
-    for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> 8 * i);
+    for (; bytes > 0; --bytes, value >>= 8) out += static_cast<char>(value);
     return out;
   };
   const std::string data = Deflate(content, -15);

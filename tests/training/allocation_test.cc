@@ -69,6 +69,16 @@ void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
   return Allocate(bytes, alignof(std::max_align_t),
                   __builtin_return_address(0));
 }
+void* operator new(std::size_t bytes, std::align_val_t alignment,
+                   const std::nothrow_t&) noexcept {
+  return Allocate(bytes, static_cast<std::size_t>(alignment),
+                  __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment,
+                     const std::nothrow_t&) noexcept {
+  return Allocate(bytes, static_cast<std::size_t>(alignment),
+                  __builtin_return_address(0));
+}
 void operator delete(void* memory, const std::nothrow_t&) noexcept {
   Free(memory);
 }

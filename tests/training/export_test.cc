@@ -87,8 +87,19 @@ TEST_F(ConformanceExport, Line55_OutputsAreASubsetInTheOrderAskedFor) {
   const auto& w = model.graph.value(model.graph.Find("w")).initializer;
   EXPECT_EQ(Values(w->view()), (std::vector<float>{1, -2}));
   EXPECT_EQ(model.ir_version, EvalModel().ir_version);
-  EXPECT_EQ(model.opset_imports, EvalModel().opset_imports);
+  EXPECT_EQ(model.graph.opset_imports, EvalModel().graph.opset_imports);
   EXPECT_EQ(model.graph.name, "eval");
+}
+
+TEST_F(ConformanceExport, Line55_ParametersLieInRawData) {
+  ExportAndRead({"y"});
+  std::ifstream file(path_, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  // Field 9 of TensorProto, 8 bytes, the values of w.
+  std::string field = "\x4a\x08";
+  const float w[] = {1, -2};
+  field.append(reinterpret_cast<const char*>(w), sizeof(w));
+  EXPECT_NE(bytes.find(field), std::string::npos);
 }
 
 TEST_F(ConformanceExport, Line55_IntermediateValuesGetTheirType) {

@@ -100,6 +100,17 @@ TEST(Random, AResumedRunGoesOn) {
   EXPECT_EQ(losses, LossesWithSeed(1));
 }
 
+// A session draws by the seed that was set when it was made.
+TEST(Conformance, Line64_TheSeedMayBeSetBeforeAndAfter) {
+  SetSeed(1);
+  Session session(WithDropout());
+  SetSeed(2);
+  std::vector<float> losses;
+  for (int i = 0; i < 4; ++i) losses.push_back(LossOfOnes(session.module));
+  EXPECT_EQ(losses, LossesWithSeed(1));
+  EXPECT_NE(losses, LossesWithSeed(2));
+}
+
 TEST(Random, AModelThatDrawsNothingLeavesNoTrace) {
   Session session;
   session.Step(3, 5);

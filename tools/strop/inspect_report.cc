@@ -78,7 +78,7 @@ Json ModelReport(const Model& model, const CheckpointState* state) {
   std::string producer = model.producer_name;
   if (!model.producer_version.empty()) producer += " " + model.producer_version;
   report["producer"] = producer;
-  for (const auto& [domain, version] : model.opset_imports) {
+  for (const auto& [domain, version, encoded] : model.opset_imports) {
     report["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
   }
   report["inputs"] = Signature(graph, graph.inputs(), state);
