@@ -9,9 +9,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -98,6 +101,46 @@ FileContents OpenFile(const fs::path& path) {
           })};
 }
 
+// FILE.tmp-PROCESS-NUMBER
+constexpr std::string_view kTemporary = ".tmp-";
+
+// The process in the name of a temporary of `target`; 0 for other names.
+pid_t ProcessOfTemporary(std::string_view name, std::string_view target) {
+  if (!name.starts_with(target)) return 0;
+  name.remove_prefix(target.size());
+  if (!name.starts_with(kTemporary)) return 0;
+  name.remove_prefix(kTemporary.size());
+  const char* const end = name.data() + name.size();
+  pid_t process = 0;
+  const auto first = std::from_chars(name.data(), end, process);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') {
+    return 0;
+  }
+  uint64_t number = 0;
+  const auto second = std::from_chars(first.ptr + 1, end, number);
+  const bool whole = second.ec == std::errc() && second.ptr == end;
+  return whole && process > 0 ? process : 0;
+}
+
+// Removes the temporaries that processes left which were killed while they
+// wrote this file. What fails here is no fault of the caller's.
+void RemoveStaleTemporaries(const fs::path& target) {
+  const fs::path folder =
+      target.has_parent_path() ? target.parent_path() : fs::path(".");
+  const std::string name = target.filename().string();
+  std::error_code ignored;
+  std::vector<fs::path> stale;
+  for (fs::directory_iterator it(folder, ignored), end; !ignored && it != end;
+       it.increment(ignored)) {
+    const pid_t process =
+        ProcessOfTemporary(it->path().filename().string(), name);
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) {
+      stale.push_back(it->path());
+    }
+  }
+  for (const fs::path& path : stale) ::unlink(path.c_str());
+}
+
 // A complete file under a temporary name. Unless renamed it is removed.
 class TemporaryFile {
  public:
@@ -150,11 +193,11 @@ class TemporaryFile {
     static std::atomic<uint64_t> counter{0};
     while (true) {
       name_ = target_;
-      name_ += fmt::format(".tmp-{}-{}", ::getpid(), counter++);
+      name_ += fmt::format("{}{}-{}", kTemporary, ::getpid(), counter++);
       Descriptor descriptor(
           ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
       if (descriptor.get() >= 0) return descriptor;
-      if (errno == EEXIST) continue;  // left by a process that was killed
+      if (errno == EEXIST) continue;  // of a killed process with our id
       name_.clear();
       ThrowSystem("write", target_, errno);
     }
@@ -209,6 +252,9 @@ class PosixFileSystem final : public FileSystem {
     for (const FileToWrite& file : files) complete.emplace_back(file);
     for (TemporaryFile& file : complete) file.Rename();
     for (const TemporaryFile& file : complete) SyncFolder(file.target());
+    for (const TemporaryFile& file : complete) {
+      RemoveStaleTemporaries(file.target());
+    }
   }
 
   void CreateDirectories(const fs::path& path) override {

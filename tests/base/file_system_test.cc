@@ -140,6 +140,27 @@ TEST_F(FileSystemTest, LeavesNoTemporaryWhenTheDiskIsFull) {
   EXPECT_TRUE(Names().empty());
 }
 
+TEST_F(FileSystemTest, RemovesWhatKilledWritersLeft) {
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
+  const std::string dead = std::to_string(gone);
+  const std::string alive = std::to_string(::getppid());
+  // Not those of a process that lives, of another file, or of other names.
+  const std::vector<std::string> kept = {
+      "f.tmp-" + alive + "-0", "f.tmp-" + dead, "f.tmp-" + dead + "-1x",
+      "f2.tmp-" + dead + "-0", "xf.tmp-" + dead + "-0"};
+  for (const std::string& name : kept) Write(folder_ / name, "kept");
+  Write(folder_ / ("f.tmp-" + dead + "-0"), "stale");
+  Write(folder_ / ("f.tmp-" + dead + "-17"), "stale");
+  Write(folder_ / "f", "new");
+  std::vector<std::string> expected = kept;
+  expected.push_back("f");
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(Names(), expected);
+  EXPECT_EQ(Read(folder_ / "f"), "new");
+}
+
 TEST_F(FileSystemTest, KeepsThePermissionsOfTheOldFile) {
   Write(folder_ / "f", "old");
   ASSERT_EQ(::chmod((folder_ / "f").c_str(), 0604), 0);
