@@ -9,7 +9,10 @@
 //   `<checkpoint>.data`; moments always stay in the first.
 // - A nominal state has names only; its tensors are placeholders.
 // - The current learning rate has no field. Strop keeps it as the property
-//   `strop.learning_rate.<group>` where it is not the group's initial rate.
+//   `strop.learning_rate.<group>` where it is not the group's initial rate,
+//   and beside it the step at which it was written. ONNX Runtime carries
+//   properties along as they are: where the group's step is another one, the
+//   rate is of the past and does not count.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +36,8 @@ std::filesystem::path ExternalDataPath(const std::filesystem::path& checkpoint);
 
 // "strop.learning_rate.<group>"
 std::string LearningRateProperty(std::string_view group);
+// "strop.learning_rate_step.<group>"
+std::string LearningRateStepProperty(std::string_view group);
 
 // Reads a checkpoint of version 1 or 2. `path` is where `bytes` came from; an
 // empty path means memory, and then external data is refused. Throws

@@ -357,13 +357,22 @@ class CheckpointReader {
 
   void TakeLearningRates(ParameterStore* store) const {
     for (auto& [name, group] : store->groups) {
-      const auto property = store->properties.find(LearningRateProperty(name));
-      if (property == store->properties.end()) continue;
-      if (const float* rate = std::get_if<float>(&property->second)) {
-        group.learning_rate = *rate;
-        store->properties.erase(property);
-      }
+      const auto rate = Take<float>(LearningRateProperty(name), store);
+      const auto step = Take<int64_t>(LearningRateStepProperty(name), store);
+      if (rate && step == group.step) group.learning_rate = *rate;
     }
+  }
+
+  // Takes a property of type T out of the store, if it is there.
+  template <class T>
+  static std::optional<T> Take(const std::string& name, ParameterStore* store) {
+    const auto property = store->properties.find(name);
+    if (property == store->properties.end()) return std::nullopt;
+    const T* stored = std::get_if<T>(&property->second);
+    if (stored == nullptr) return std::nullopt;
+    const T value = *stored;
+    store->properties.erase(property);
+    return value;
   }
 
   void TakeInline(size_t bytes, std::string_view name) {

@@ -203,6 +203,7 @@ class CheckpointWriter {
         if (group.learning_rate == group.initial_learning_rate) continue;
         properties.insert_or_assign(LearningRateProperty(name),
                                     group.learning_rate);
+        properties.insert_or_assign(LearningRateStepProperty(name), group.step);
       }
     }
     return properties;
@@ -267,6 +268,10 @@ std::filesystem::path ExternalDataPath(
 
 std::string LearningRateProperty(std::string_view group) {
   return fmt::format("strop.learning_rate.{}", group);
+}
+
+std::string LearningRateStepProperty(std::string_view group) {
+  return fmt::format("strop.learning_rate_step.{}", group);
 }
 
 SerializedCheckpoint SerializeCheckpoint(const ParameterStore& store,

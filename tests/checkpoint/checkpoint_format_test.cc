@@ -522,6 +522,25 @@ TEST(Conformance, Line35_RateAfterLoad) {
   EXPECT_EQ(Parse(Serialize(store)).groups.at("group0").learning_rate, 0.0f);
 }
 
+// ONNX Runtime keeps our property when it trains on; the rate in it is that
+// of a moment long gone.
+TEST(CheckpointFormat, ARateOfAnotherStepDoesNotCount) {
+  ParameterStore store = Parse(KnownFile());
+  OptimizerGroup& group = store.groups.at("group0");
+  group.learning_rate = 0;
+  const ParameterStore same = Parse(Serialize(store));
+  EXPECT_EQ(same.groups.at("group0").learning_rate, 0.0f);
+
+  store.properties["strop.learning_rate.group0"] = 0.0f;
+  store.properties["strop.learning_rate_step.group0"] = group.step;
+  group.learning_rate = group.initial_learning_rate;
+  group.step += 5;
+  const ParameterStore later = Parse(Serialize(store));
+  EXPECT_EQ(later.groups.at("group0").learning_rate, 0.125f);
+  EXPECT_FALSE(later.properties.contains("strop.learning_rate.group0"));
+  EXPECT_FALSE(later.properties.contains("strop.learning_rate_step.group0"));
+}
+
 TEST(CheckpointFormat, HiddenPropertiesGoWithTheOptimizerState) {
   ParameterStore store = Parse(KnownFile());
   store.properties["strop.position"] = int64_t{5};
