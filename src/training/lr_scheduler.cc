@@ -27,10 +27,12 @@ float LinearFactor(int64_t step, int64_t warmup, int64_t total) {
 
 LinearLRScheduler::LinearLRScheduler(std::shared_ptr<Optimizer> optimizer,
                                      int64_t warmup_step_count,
-                                     int64_t total_step_count)
+                                     int64_t total_step_count,
+                                     int64_t first_step)
     : optimizer_(std::move(optimizer)),
       warmup_step_count_(warmup_step_count),
-      total_step_count_(total_step_count) {
+      total_step_count_(total_step_count),
+      first_step_(std::max<int64_t>(0, first_step)) {
   if (optimizer_ == nullptr) {
     Throw(ErrorCode::kInvalidArgument,
           "LinearLRScheduler: the optimizer is null");
@@ -39,10 +41,11 @@ LinearLRScheduler::LinearLRScheduler(std::shared_ptr<Optimizer> optimizer,
 }
 
 void LinearLRScheduler::Step() {
-  optimizer_->SetLearningRate(optimizer_->GetInitialLearningRate() *
-                              LinearFactor(optimizer_->step_count(),
-                                           warmup_step_count_,
-                                           total_step_count_));
+  const int64_t step =
+      std::max<int64_t>(0, optimizer_->step_count() - first_step_);
+  optimizer_->SetLearningRate(
+      optimizer_->GetInitialLearningRate() *
+      LinearFactor(step, warmup_step_count_, total_step_count_));
 }
 
 }  // namespace strop

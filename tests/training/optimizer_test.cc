@@ -343,6 +343,25 @@ TEST(Conformance, Line42_LinearSchedule) {
   }
 }
 
+TEST(LinearLRScheduler, MayBeginAtALaterStep) {
+  Session session;
+  const std::shared_ptr<Optimizer> optimizer =
+      MakeOptimizer(session, Models::Default("SGDOptimizerV2"));
+  optimizer->SetInitialLearningRate(1);
+  for (int i = 0; i < 3; ++i) optimizer->Step();
+  LinearLRScheduler scheduler(optimizer, 2, 4, /*first_step=*/3);
+  for (float factor : {0.f, .5f, 1.f, .5f, 0.f, 0.f}) {
+    EXPECT_EQ(optimizer->GetLearningRate(), factor);
+    optimizer->Step();
+    scheduler.Step();
+  }
+  // Before it begins it stands at its beginning.
+  LinearLRScheduler late(optimizer, 0, 4, /*first_step=*/100);
+  EXPECT_EQ(optimizer->GetLearningRate(), 1);
+  LinearLRScheduler never(optimizer, 0, 18, /*first_step=*/INT64_MIN);
+  EXPECT_EQ(optimizer->GetLearningRate(), .5f);
+}
+
 // A TrainingSession over the tiny model.
 struct Whole {
   explicit Whole(const Models& models = Models::Default("SGDOptimizerV2"))
