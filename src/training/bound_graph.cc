@@ -2,32 +2,15 @@
 #include "training/bound_graph.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
-#include "base/half.h"
 #include "base/throw.h"
 #include "passes/specialize.h"
 #include "runtime/lower.h"
+#include "training/finite.h"
 
 namespace strop {
 namespace {
-
-bool IsFinite(const Tensor& tensor) {
-  bool finite = true;
-  auto check = [&]<class T>() {
-    for (T x : tensor.values<T>()) {
-      if constexpr (std::is_floating_point_v<T>) {
-        finite = finite && std::isfinite(x);
-      } else {
-        finite = finite && std::isfinite(ToFloat(x));
-      }
-    }
-  };
-  DispatchType(TypeList<float, double, Float16, Bfloat16>{}, tensor.type(),
-               check);
-  return finite;
-}
 
 std::string JoinNames(const std::vector<std::string>& names) {
   std::string text;

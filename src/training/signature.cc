@@ -15,12 +15,8 @@ constexpr std::string_view kGradientSuffixes[] = {
 // The parameter whose gradient `name` names.
 const Parameter* FindGradientOwner(std::string_view name,
                                    ParameterStore& store) {
-  for (std::string_view suffix : kGradientSuffixes) {
-    if (!name.ends_with(suffix)) continue;
-    name.remove_suffix(suffix.size());
-    return store.Find(name);
-  }
-  return nullptr;
+  const std::string_view owner = GradientOwnerName(name);
+  return owner.empty() ? nullptr : store.Find(owner);
 }
 
 std::string Declared(const ValueType& type) {
@@ -174,6 +170,15 @@ void DropAccumulatorOutputs(Graph& graph, ParameterStore& store) {
 }
 
 }  // namespace
+
+std::string_view GradientOwnerName(std::string_view name) {
+  for (std::string_view suffix : kGradientSuffixes) {
+    if (!name.ends_with(suffix)) continue;
+    name.remove_suffix(suffix.size());
+    return name;
+  }
+  return {};
+}
 
 Signature ReadTrainingSignature(Graph& graph, ParameterStore& store) {
   DropDefaults(graph, store);

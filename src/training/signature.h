@@ -26,6 +26,10 @@ struct Signature {
 
 inline constexpr std::string_view kResetFlagName = "lazy_reset_grad";
 
+// `name` without the suffix of a gradient buffer or of its accumulator's
+// flag; empty if it has none. It is one only if the rest names a parameter.
+std::string_view GradientOwnerName(std::string_view name);
+
 // Sorts the inputs of a training graph; the first that fits holds: the name
 // of a parameter, the reset flag, a parameter's name with a gradient suffix,
 // a user input. Takes the gradient accumulators' flags out of the outputs,

@@ -71,6 +71,19 @@ TEST_F(DatasetTest, ConvertsScalesAndReshapes) {
   EXPECT_TRUE(data.Labels("x").empty());
 }
 
+TEST_F(DatasetTest, HugeDimensionsDoNotFit) {
+  const std::string x = File<float>("x", {2, 6}, std::vector<float>(12));
+  // Times 9 it is 6 modulo 2^64.
+  constexpr int64_t kHuge = 0x5555555555555556;
+  for (const std::vector<int64_t>& dims :
+       {std::vector<int64_t>{-1, kHuge, 9},
+        std::vector<int64_t>{-1, kHuge, 9, -1}}) {
+    EXPECT_NE(ReadError({x}, {Input("x", DataType::kFloat32, dims)})
+                  .find("a row does not fit"),
+              std::string::npos);
+  }
+}
+
 TEST_F(DatasetTest, OpenDimensionsTakeWhatTheFileHas) {
   const std::string x = File<float>("x", {2, 6}, std::vector<float>(12));
   std::vector<OwnedTensor> batch;

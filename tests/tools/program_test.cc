@@ -149,6 +149,83 @@ TEST(Program, InspectsFilesByContent) {
   EXPECT_NE(result.out.find("plan: inference"), std::string::npos);
 }
 
+// The training graph gets an input that looks like a gradient buffer, but
+// belongs to no parameter.
+TEST(Program, InspectShowsInputsThatOnlyLookLikeGradients) {
+  GoldenCase golden("mlp_ce_adamw");
+  TemporaryFolder folder;
+  std::filesystem::copy(golden.folder, folder / "mlp");
+  const auto path = folder / "mlp/training_model.onnx";
+  const std::string name = "foo_grad.accumulation.buffer";
+  Model model = ReadOnnx(path, *golden.files);
+  Graph& graph = model.graph;
+  const ValueId input = graph.AddInput(
+      name, {.kind = ValueType::Kind::kTensor,
+             .element = DataType::kFloat32,
+             .dims = std::vector<Dimension>{{.value = 1, .symbol = ""}},
+             .encoded = {}});
+  Node node;
+  node.op_type = "Identity";
+  node.inputs = {input};
+  node.outputs = {graph.AddValue("foo_out")};
+  const ValueId out = node.outputs[0];
+  graph.AddNode(std::move(node));
+  std::vector<ValueId> outputs(graph.outputs().begin(), graph.outputs().end());
+  outputs.push_back(out);
+  graph.SetOutputs(std::move(outputs));
+  WriteOnnx(model, path, *golden.files);
+  for (const auto& [source, part] :
+       {std::pair{folder / "mlp", "train_model"}, std::pair{path, "model"}}) {
+    const ProgramResult result =
+        RunProgram({"inspect", source.string(), "--json"});
+    ExpectSuccess(result);
+    const Json report = Json::parse(result.out);
+    std::vector<std::string> names;
+    for (const auto& entry : report[part]["inputs"]) {
+      names.push_back(entry["name"]);
+    }
+    EXPECT_EQ(std::ranges::count(names, name), 1) << source;
+    EXPECT_EQ(std::ranges::count(names, "lazy_reset_grad"), 0) << source;
+    EXPECT_EQ(
+        std::ranges::count_if(
+            names, [](const auto& n) { return n.find("_grad") != n.npos; }),
+        1)
+        << source;
+    EXPECT_EQ(report[part]["outputs"].size(), 2u) << source;
+  }
+}
+
+// Fields of protocol buffers: a number, and bytes.
+std::string Field(char number, uint64_t value) {
+  std::string text(1, static_cast<char>(number << 3));
+  for (; value >= 128; value >>= 7) {
+    text += static_cast<char>(value | 128);
+  }
+  return text + static_cast<char>(value);
+}
+std::string Field(char number, const std::string& bytes) {
+  std::string text = Field(number, bytes.size());
+  text[0] = static_cast<char>(text[0] | 2);
+  return text + bytes;
+}
+
+TEST(Program, InspectCountsElementsWithoutOverflow) {
+  TemporaryFolder folder;
+  std::string graph = Field(2, std::string("g"));
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    // Of a type that nobody knows: carried along, whatever its size.
+    graph += Field(5, Field(1, uint64_t{1} << 61) + Field(2, uint64_t{99}) +
+                          Field(8, std::string(name)));
+  }
+  WriteText(folder / "huge.onnx", Field(1, uint64_t{8}) + Field(7, graph) +
+                                      Field(8, Field(2, uint64_t{14})));
+  const ProgramResult result =
+      RunProgram({"inspect", (folder / "huge.onnx").string(), "--json"});
+  ExpectSuccess(result);
+  EXPECT_EQ(Json::parse(result.out)["model"]["initializer_elements"],
+            INT64_MAX);
+}
+
 TEST(Program, HelpShowsAnExample) {
   for (const char* verb : {"train", "eval", "export", "inspect"}) {
     const ProgramResult result = RunProgram({verb, "--help"});

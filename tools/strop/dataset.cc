@@ -11,6 +11,7 @@
 #include "base/throw.h"
 #include "convert.h"
 #include "data/arrays.h"
+#include "saturated.h"
 #include "usage.h"
 
 namespace strop {
@@ -88,11 +89,11 @@ std::optional<std::vector<int64_t>> FitRow(std::span<const int64_t> wanted,
   }
   // Else the element counts must agree, which fixes one open dimension.
   int64_t count = 1, known = 1;
-  for (int64_t dim : given) count *= dim;
+  for (int64_t dim : given) count = SaturatedProduct(count, dim);
   auto open = wanted.end();
   for (auto it = wanted.begin(); it != wanted.end(); ++it) {
     if (*it >= 0) {
-      known *= *it;
+      known = SaturatedProduct(known, *it);
     } else if (open != wanted.end()) {
       return std::nullopt;
     } else {

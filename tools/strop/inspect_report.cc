@@ -9,13 +9,11 @@
 #include "base/throw.h"
 #include "checkpoint/parameter_store.h"
 #include "graph/onnx_io.h"
+#include "saturated.h"
+#include "training/signature.h"
 
 namespace strop {
 namespace {
-
-constexpr std::string_view kGradientSuffix = "_grad.accumulation.buffer";
-constexpr std::string_view kAccumulatorSuffix = "_grad.accumulation.out";
-constexpr std::string_view kResetFlag = "lazy_reset_grad";
 
 bool IsCheckpoint(std::span<const std::byte> bytes) {
   // The identifier of the file's FlatBuffers schema.
@@ -49,15 +47,28 @@ std::string TypeText(DataType type, std::span<const int64_t> dims) {
 
 int64_t ElementCount(std::span<const int64_t> dims) {
   int64_t count = 1;
-  for (int64_t dim : dims) count *= dim;
+  for (int64_t dim : dims) count = SaturatedProduct(count, dim);
   return count;
 }
 
-// Inputs of a training graph that its caller never sees.
-bool IsHidden(std::string_view name, const CheckpointState* state) {
-  return name == kResetFlag || name.ends_with(kGradientSuffix) ||
-         name.ends_with(kAccumulatorSuffix) ||
-         (state != nullptr && state->HasParameter(name));
+bool IsGraphInput(const Graph& graph, std::string_view name) {
+  const ValueId id = graph.Find(name);
+  return id && graph.value(id).is_input;
+}
+
+// Inputs and outputs that the graph's caller never sees: parameters, and in a
+// training graph their gradients and the reset flag. Without a state, what
+// the name of a gradient buffer in a training graph begins with is taken for
+// a parameter.
+bool IsHidden(std::string_view name, const Graph& graph,
+              const CheckpointState* state) {
+  if (state != nullptr && state->HasParameter(name)) return true;
+  if (!IsGraphInput(graph, kResetFlagName)) return false;
+  if (name == kResetFlagName) return true;
+  const std::string_view owner = GradientOwnerName(name);
+  if (owner.empty()) return false;
+  return state != nullptr ? state->HasParameter(owner)
+                          : IsGraphInput(graph, owner);
 }
 
 Json Signature(const Graph& graph, std::span<const ValueId> values,
@@ -66,7 +77,7 @@ Json Signature(const Graph& graph, std::span<const ValueId> values,
   for (ValueId id : values) {
     const Value& value = graph.value(id);
     const bool has_default = value.is_input && value.initializer.has_value();
-    if (IsHidden(value.name, state) || has_default) continue;
+    if (IsHidden(value.name, graph, state) || has_default) continue;
     result.push_back({{"name", value.name}, {"type", TypeText(value.type)}});
   }
   return result;
@@ -89,7 +100,7 @@ Json ModelReport(const Model& model, const CheckpointState* state) {
     const TensorData& data = *graph.value(id).initializer;
     initializers.push_back(
         {{"name", data.name}, {"type", TypeText(data.type, data.dims)}});
-    elements += ElementCount(data.dims);
+    elements = SaturatedSum(elements, ElementCount(data.dims));
   }
   report["initializers"] = initializers;
   report["initializer_elements"] = elements;
