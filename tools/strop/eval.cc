@@ -206,9 +206,11 @@ void AddEvalVerb(CLI::App& app, int* exit_code) {
                    "Samples in a step (default 32)")
       ->check(WholeNumber(1));
   verb->add_option("--checkpoint", options->checkpoint,
-                   "Use this checkpoint of the folder's model");
+                   "Use this checkpoint of the folder's model")
+      ->check(CheckNotEmpty);
   verb->add_option("--dump", options->dump,
-                   "Write the outputs for all samples to this .npz file");
+                   "Write the outputs for all samples to this .npz file")
+      ->check(CheckNotEmpty);
   verb->add_option("--threads", options->threads,
                    "Threads to use (default: one per core)")
       ->check(WholeNumber(0, kMostThreads));

@@ -9,6 +9,7 @@
 #include "progress.h"
 #include "strop/environment.h"
 #include "strop/module.h"
+#include "usage.h"
 #include "verbs.h"
 #include "write_guard.h"
 
@@ -67,6 +68,7 @@ void AddExportVerb(CLI::App& app, int* exit_code) {
                    "there is one")
       ->required();
   verb->add_option("-o,--output", options->output, "The model to write")
+      ->check(CheckNotEmpty)
       ->required();
   verb->add_option("--outputs", options->outputs,
                    "Values to put out, separated by commas (default: the eval "
@@ -75,7 +77,8 @@ void AddExportVerb(CLI::App& app, int* exit_code) {
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--checkpoint", options->checkpoint,
-                   "Take the parameters from this checkpoint");
+                   "Take the parameters from this checkpoint")
+      ->check(CheckNotEmpty);
   verb->footer(
       "Example:\n"
       "  strop export lenet -o model.onnx --outputs logits");

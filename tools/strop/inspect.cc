@@ -181,9 +181,11 @@ void AddInspectVerb(CLI::App& app, int* exit_code) {
       ->allow_extra_args(false);
   verb->add_flag("--json", options->json, "Print JSON");
   verb->add_option("--dump", options->dump,
-                   "Write parameters, moments or initializers to this .npz");
+                   "Write parameters, moments or initializers to this .npz")
+      ->check(CheckNotEmpty);
   verb->add_option("--checkpoint", options->checkpoint,
-                   "Use this checkpoint of the folder's model");
+                   "Use this checkpoint of the folder's model")
+      ->check(CheckNotEmpty);
   verb->add_option("--threads", options->threads,
                    "Threads of the plan (default: one per core)")
       ->check(WholeNumber(0, kMostThreads));

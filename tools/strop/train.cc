@@ -29,6 +29,7 @@ void AddDataOptions(CLI::App& verb, TrainOptions& options) {
   verb.add_option("DIR", options.folder,
                   "Folder with training_model.onnx, optimizer_model.onnx, "
                   "checkpoint and, if there is one, eval_model.onnx")
+      ->check(CheckNotEmpty)
       ->required();
   verb.add_option("--input", options.data.inputs,
                   "Samples for an input of the model (.npy, "
@@ -58,14 +59,16 @@ void AddRunOptions(CLI::App& verb, Arguments& arguments) {
       ->check(WholeNumber(1))
       ->excludes(epochs);
   verb.add_option("--lr", options.learning_rate,
-                  "Learning rate (default: the checkpoint's, else 0.001)")
+                  "Learning rate (default: the checkpoint's initial rate, "
+                  "else 0.001)")
       ->check(CheckRate);
   verb.add_option("--schedule", options.schedule,
                   "How the rate changes: none, or linear: up during the "
                   "warm-up, then down to 0 at the end of the run")
       ->check(CLI::IsMember({"none", "linear"}));
   verb.add_option("--warmup", options.warmup,
-                  "Optimizer steps of the linear schedule's warm-up")
+                  "Optimizer steps of the linear schedule's warm-up, from "
+                  "the beginning of this run on")
       ->check(WholeNumber(0));
   verb.add_flag("--shuffle,!--no-shuffle", arguments.shuffle,
                 "Draw the samples in a new order each epoch (default on)");
@@ -77,25 +80,35 @@ void AddRunOptions(CLI::App& verb, Arguments& arguments) {
                   "Seed of the order of samples and of dropout (default 0)")
       ->check(WholeNumber(std::numeric_limits<int64_t>::min()));
   verb.add_option("--threads", options.threads,
-                  "Threads to use (default: one per core)")
+                  "Threads to use (default: one per core; with --resume, the "
+                  "run's own number, which gives the same bits: another one "
+                  "rounds differently)")
       ->check(WholeNumber(0, kMostThreads));
 }
 
 void AddFileOptions(CLI::App& verb, TrainOptions& options) {
   verb.add_option("--output", options.output,
-                  "Folder for checkpoint and model.onnx (default DIR/trained)");
-  auto* resume = verb.add_flag("--resume", options.resume,
-                               "Go on from the checkpoint in the output "
-                               "folder, bit by bit as without a break");
+                  "Folder for checkpoint and model.onnx (default DIR/trained)")
+      ->check(CheckNotEmpty);
+  auto* resume = verb.add_flag(
+      "--resume", options.resume,
+      "Go on from the checkpoint in the output folder, bit by bit as without "
+      "a break. The run's own options hold; of those, the goal, the rate, the "
+      "schedule and the threads can be given anew. Data and files are named "
+      "again");
   verb.add_option("--checkpoint", options.checkpoint,
                   "Start from this checkpoint (default DIR/checkpoint)")
+      ->check(CheckNotEmpty)
       ->excludes(resume);
   verb.add_option("--metrics", options.metrics,
                   "Write losses and rates to this file as JSON Lines (a value "
-                  "that is not finite is null)");
+                  "that is not finite is null). With --resume, lines of steps "
+                  "after the checkpoint are replaced")
+      ->check(CheckNotEmpty);
   verb.add_option("--profile", options.profile,
                   "Write the time of each kernel to this file as a Chrome "
-                  "trace");
+                  "trace")
+      ->check(CheckNotEmpty);
 }
 
 }  // namespace

@@ -36,13 +36,14 @@ constexpr char kModelName[] = "model.onnx";
 std::filesystem::path OutputFolder(const TrainOptions& options,
                                    const ArtifactFolder& artifacts,
                                    FileSystem& files) {
-  if (options.output.empty()) return artifacts.trained();
-  if (files.Exists(options.output / artifacts.train.filename())) {
+  const std::filesystem::path output =
+      options.output.empty() ? artifacts.trained() : options.output;
+  if (files.Exists(output / artifacts.train.filename())) {
     Throw(ErrorCode::kInvalidArgument,
-          "--output {} is a folder of artifacts, which are never overwritten",
-          options.output.string());
+          "{} {} is a folder of artifacts, which are never overwritten",
+          options.output.empty() ? "the output" : "--output", output.string());
   }
-  return options.output;
+  return output;
 }
 
 // What is read is not written over; what cannot be written is said at once.
@@ -52,12 +53,24 @@ void CheckTargets(const TrainOptions& options, const ArtifactFolder& artifacts,
   guard.Protect(artifacts);
   guard.Protect(options.data);
   guard.Protect(options.validation);
+  guard.AllowFolder(output);
+  // A run may go on from its output's checkpoint and replace it by what comes
+  // of it: what is checked up to here is not protected.
+  for (const char* name : {kCheckpointName, kModelName}) {
+    std::filesystem::path path = output / name;
+    guard.Check("the output", path);
+    guard.Check("the output", path += ".data");
+    guard.ProtectOutput(output / name);
+  }
+  guard.Protect(options.checkpoint);
   guard.Check("--profile", options.profile);
-  guard.Check("--metrics", options.metrics);
+  guard.ProtectOutput(options.profile);
+  // Lines may go to a pipe or a device, in which nothing is lost.
   std::error_code ignored;
-  if (!std::filesystem::is_directory(output, ignored)) return;
-  guard.Check("the output", output / kCheckpointName);
-  guard.Check("the output", output / kModelName);
+  const auto metrics = std::filesystem::status(options.metrics, ignored);
+  if (!std::filesystem::is_other(metrics)) {
+    guard.Check("--metrics", options.metrics);
+  }
 }
 
 bool IsFinite(const Tensor& tensor) {

@@ -21,6 +21,12 @@ template <class... Args>
   throw UsageError(fmt::format(text, std::forward<Args>(args)...));
 }
 
+// A check of an option's text for CLI11. An empty path is what a script gives
+// whose variable is not set; it must not mean "as if not given".
+inline std::string CheckNotEmpty(const std::string& text) {
+  return text.empty() ? "wanted a path, got an empty text" : "";
+}
+
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
 

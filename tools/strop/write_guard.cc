@@ -5,10 +5,30 @@
 #include "usage.h"
 
 namespace strop {
+namespace {
 
-void WriteGuard::Protect(const std::filesystem::path& path) {
-  protected_.push_back(path);
+namespace fs = std::filesystem;
+
+// The same file, through links too, or the same path of one to be made.
+bool IsSame(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error) && !error) return true;
+  const fs::path x = fs::weakly_canonical(fs::absolute(a, error), error);
+  const fs::path y = fs::weakly_canonical(fs::absolute(b, error), error);
+  return !x.empty() && x == y;
 }
+
+}  // namespace
+
+void WriteGuard::ProtectAs(const char* reason, const fs::path& path) {
+  if (path.empty()) return;
+  protected_.push_back({path, reason});
+  // Where a model or a checkpoint keeps what does not fit into it.
+  fs::path data = path;
+  protected_.push_back({data += ".data", reason});
+}
+
+void WriteGuard::Protect(const fs::path& path) { ProtectAs("reads", path); }
 
 void WriteGuard::Protect(const ArtifactFolder& artifacts) {
   Protect(artifacts.train);
@@ -27,26 +47,43 @@ void WriteGuard::Protect(const DataOptions& data) {
   }
 }
 
-void WriteGuard::Check(std::string_view option,
-                       const std::filesystem::path& path) const {
+void WriteGuard::ProtectOutput(const fs::path& path) {
+  ProtectAs("writes", path);
+}
+
+void WriteGuard::AllowFolder(const fs::path& folder) {
+  new_folders_.push_back(folder);
+}
+
+bool WriteGuard::WillExist(const fs::path& folder) const {
+  std::error_code ignored;
+  if (folder.empty() || fs::is_directory(folder, ignored)) return true;
+  for (const fs::path& made : new_folders_) {
+    if (IsSame(folder, made)) return true;
+  }
+  return false;
+}
+
+void WriteGuard::Check(std::string_view option, const fs::path& path) const {
   if (path.empty()) return;
   std::error_code error;
-  for (const std::filesystem::path& kept : protected_) {
-    // `equivalent` follows links on both sides.
-    if (std::filesystem::equivalent(path, kept, error) && !error) {
-      Throw(ErrorCode::kInvalidArgument,
-            "{} {} would overwrite {}, which this command reads", option,
-            path.string(), kept.string());
-    }
-  }
-  if (std::filesystem::is_directory(path, error)) {
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) {
     Throw(ErrorCode::kIo, "{} {} is a folder; wanted a file", option,
           path.string());
   }
-  const std::filesystem::path parent = path.parent_path();
-  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    Throw(ErrorCode::kIo, "{} {} is not a regular file", option, path.string());
+  }
+  for (const auto& [kept, reason] : protected_) {
+    if (!IsSame(path, kept)) continue;
+    Throw(ErrorCode::kInvalidArgument,
+          "{} {} would overwrite {}, which this command {}", option,
+          path.string(), kept.string(), reason);
+  }
+  if (!WillExist(path.parent_path())) {
     Throw(ErrorCode::kIo, "{} {}: there is no folder {}", option, path.string(),
-          parent.string());
+          path.parent_path().string());
   }
 }
 
