@@ -169,6 +169,152 @@ TEST_F(Resume, DropoutGoesOnWithTheSameMasks) {
   EXPECT_NE(losses("two", {"--no-shuffle", "--seed", "2"}), seed1);
 }
 
+// Not on as many threads as the machine has cores, which is the default.
+TEST_F(Resume, ConvolutionsGoOnWithoutRepeatingTheThreads) {
+  GoldenCase lenet("lenet_ce_sgd");
+  const Arguments train =
+      Arguments{"train", lenet.folder.string()} + lenet.TrainInputs(folder_);
+  auto run = [&](const char* output, const Arguments& more) {
+    ExpectSuccess(RunProgram(
+        train + Arguments{"--output", (folder_ / output).string()} + more));
+  };
+  for (const char* threads : {"1", "3"}) {
+    const Arguments first = {"--threads",    threads, "--lr",   "0.05",
+                             "--batch-size", "32",    "--seed", "5"};
+    run("whole", first + Arguments{"--steps", "9"});
+    run("part", first + Arguments{"--steps", "4"});
+    run("part", {"--resume", "--steps", "9"});
+    ExpectSameState(folder_ / "whole/checkpoint", folder_ / "part/checkpoint");
+  }
+}
+
+TEST_F(Resume, ThreadsMayChangeAndStayChanged) {
+  ExpectSuccess(RunProgram(Train("out", {"--threads", "3", "--steps", "2"})));
+  const Environment environment;
+  auto threads = [&] {
+    return std::get<int64_t>(
+        CheckpointState::Load(folder_ / "out/checkpoint", environment)
+            .GetProperty("strop.train.threads"));
+  };
+  EXPECT_EQ(threads(), 3);
+  ExpectSuccess(
+      RunProgram(Train("out", {"--resume", "--steps", "3", "--threads", "1"})));
+  EXPECT_EQ(threads(), 1);
+  ExpectSuccess(RunProgram(Train("out", {"--resume", "--steps", "4"})));
+  EXPECT_EQ(threads(), 1);
+}
+
+TEST_F(Resume, KeepsTheScales) {
+  const Arguments scale = {"--scale", "input=1/4"};
+  ExpectSuccess(RunProgram(Train("whole", scale + Arguments{"--epochs", "2"})));
+  ExpectSuccess(RunProgram(Train("part", scale)));
+  ProgramResult result =
+      RunProgram(Train("part", {"--resume", "--scale", "input=1/2"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("has input=1/4"), std::string::npos) << result.err;
+  ExpectSuccess(RunProgram(Train("part", {"--resume", "--epochs", "2"})));
+  ExpectSameState(folder_ / "whole/checkpoint", folder_ / "part/checkpoint");
+  ExpectSuccess(RunProgram(Train("part", scale + Arguments{"--resume"})));
+}
+
+// More batches than an epoch has are accumulated; the number stays as given.
+TEST_F(Resume, TakesItsOwnCommandAgain) {
+  const Arguments run = {"--accumulate", "1000"};
+  ExpectSuccess(RunProgram(Train("out", run)));
+  ExpectSuccess(
+      RunProgram(Train("out", run + Arguments{"--resume", "--epochs", "2"})));
+}
+
+// Broken off in the middle of the warm-up of a run that starts behind others.
+TEST_F(Resume, GoesOnWithAWarmUpBehindEarlierRuns) {
+  const Arguments run = {"--checkpoint", golden_.Path("checkpoint_after"),
+                         "--schedule",   "linear",
+                         "--warmup",     "1000",
+                         "--lr",         "0.002",
+                         "--steps",      "1200",
+                         "--batch-size", "8"};
+  ExpectSuccess(RunProgram(Train("whole", run)));
+  // Held back by its reader, as above.
+  const auto pipe = folder_ / "metrics.pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  {
+    TemporaryFolder output;
+    Program program(Train("part", run + Metrics("metrics.pipe")),
+                    output.path());
+    std::ifstream lines(pipe);
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    program.Signal(SIGINT);
+    while (std::getline(lines, line)) continue;
+    EXPECT_EQ(program.Wait().exit_code, 130);
+  }
+  ExpectSuccess(RunProgram(Train("part", {"--resume"})));
+  ExpectSameState(folder_ / "whole/checkpoint", folder_ / "part/checkpoint");
+}
+
+// Validation comes after the last checkpoint and may fail.
+TEST_F(Resume, WritesTheModelThatIsMissing) {
+  ExpectSuccess(RunProgram(Train("whole", {})));
+  std::vector<int64_t> labels(32, 10);
+  data::WriteNpy(folder_ / "ten.npy", Tensor(Shape{32}, labels.data()),
+                 *golden_.files);
+  const Arguments eval = golden_.EvalInputs(folder_);
+  const ProgramResult result =
+      RunProgram(Train("out", {"--validation", eval[1], "--validation",
+                               "labels=" + (folder_ / "ten.npy").string()}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.err.find("--validation after epoch 1"), std::string::npos)
+      << result.err;
+  const auto model = folder_ / "out/model.onnx";
+  EXPECT_FALSE(std::filesystem::exists(model));
+  const ProgramResult resumed = RunProgram(Train("out", {"--resume"}));
+  ExpectSuccess(resumed);
+  EXPECT_NE(resumed.out.find("nothing was left to train: step 30 of 30"),
+            std::string::npos)
+      << resumed.out;
+  ASSERT_TRUE(std::filesystem::exists(model));
+  EXPECT_EQ(ReadText(model), ReadText(folder_ / "whole/model.onnx"));
+}
+
+TEST_F(Resume, AGoalThatIsBehindIsNotGoneOnTo) {
+  ExpectSuccess(RunProgram(Train("out", {"--steps", "5"})));
+  const ProgramResult result =
+      RunProgram(Train("out", {"--resume", "--steps", "3"}));
+  ExpectSuccess(result);
+  EXPECT_EQ(result.out.find("going on"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("nothing was left to train: step 5 of 3"),
+            std::string::npos)
+      << result.out;
+}
+
+// A run that is killed has written more lines than its checkpoint knows of.
+TEST_F(Resume, MetricsHoldEachBatchOnceAfterACrash) {
+  const Arguments first = {"--batch-size", "50", "--accumulate", "3"};
+  const auto checkpoint = folder_ / "out/checkpoint";
+  const auto metrics = folder_ / "m.jsonl";
+  ExpectSuccess(RunProgram(Train("out", first + Metrics("m.jsonl"))));
+  const std::string kept = ReadText(checkpoint);
+  const Arguments more =
+      Arguments{"--resume", "--epochs", "2"} + Metrics("m.jsonl");
+  ExpectSuccess(RunProgram(Train("out", more)));
+  const std::vector<float> losses = Column(ReadLines(metrics), "loss");
+  ASSERT_EQ(losses.size(), 40u);
+  // As after a crash in the middle of a line.
+  WriteText(checkpoint, kept);
+  const std::string all = ReadText(metrics);
+  WriteText(metrics, all.substr(0, all.size() * 4 / 5));
+  ExpectSuccess(RunProgram(Train("out", more)));
+  EXPECT_EQ(Column(ReadLines(metrics), "loss"), losses);
+  // The checkpoint is newer than the last lines: only the broken one goes.
+  const std::string line = all.substr(0, all.find('\n') + 1);
+  WriteText(metrics, line + line.substr(0, 20));
+  ExpectSuccess(
+      RunProgram(Train("out", Arguments{"--resume"} + Metrics("m.jsonl"))));
+  const std::vector<Json> lines = ReadLines(metrics);
+  EXPECT_EQ(lines.front(), Json::parse(line));
+  EXPECT_EQ(lines.at(1)["event"], "resume");
+}
+
 TEST_F(Resume, KeepsTheRunAsItWasStarted) {
   ExpectSuccess(RunProgram(Train("out", {"--batch-size", "100"})));
   const std::string before = ReadText(folder_ / "out/checkpoint");

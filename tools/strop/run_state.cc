@@ -2,6 +2,7 @@
 #include "run_state.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "base/throw.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "strop.train.";
 constexpr std::string_view kSchedule = "schedule";
+constexpr std::string_view kScales = "scales";  // a list as JSON
 // A double as hexadecimal text: properties hold floats only.
 constexpr std::string_view kLossSum = "loss_sum";
 
@@ -27,6 +29,7 @@ constexpr Field kFields[] = {
     {"epochs", &RunState::epochs, 0},
     {"steps", &RunState::steps, 0},
     {"warmup", &RunState::warmup, 0},
+    {"threads", &RunState::threads, 1},
     {"first_step", &RunState::first_step, 0},
     {"epoch", &RunState::epoch, 0},
     {"batch", &RunState::batch, 0},
@@ -38,6 +41,16 @@ std::string PropertyName(std::string_view name) {
   return std::string(kPrefix) + std::string(name);
 }
 
+std::vector<std::string> ParseList(std::string_view name,
+                                   const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    Throw(ErrorCode::kInvalidFile, "property \"{}\" is no list of texts",
+          PropertyName(name));
+  }
+}
+
 }  // namespace
 
 void RunState::Save(CheckpointState* state) const {
@@ -45,6 +58,7 @@ void RunState::Save(CheckpointState* state) const {
     state->SetProperty(PropertyName(field.name), this->*field.member);
   }
   state->SetProperty(PropertyName(kSchedule), schedule);
+  state->SetProperty(PropertyName(kScales), nlohmann::json(scales).dump());
   state->SetProperty(PropertyName(kLossSum), fmt::format("{:a}", loss_sum));
 }
 
@@ -67,7 +81,9 @@ bool RunState::Load(const CheckpointState& state) {
     }
   }
   get(kSchedule, &schedule);
-  std::string sum;
+  std::string list, sum;
+  get(kScales, &list);
+  scales = ParseList(kScales, list);
   get(kLossSum, &sum);
   loss_sum = std::strtod(sum.c_str(), nullptr);
   return true;

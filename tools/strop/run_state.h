@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "strop/checkpoint_state.h"
 
@@ -16,13 +17,15 @@ struct RunState {
   // What the run is.
   int64_t samples = 0;
   int64_t batch_size = 32;
-  int64_t accumulate = 1;
+  int64_t accumulate = 1;  // as given: an epoch may have fewer batches
   int64_t seed = 0;
   int64_t shuffle = 1;  // 0 or 1
   int64_t epochs = 1;   // the goal; 0: `steps` is
   int64_t steps = 0;    // optimizer steps
   std::string schedule = "none";
   int64_t warmup = 0;
+  int64_t threads = 1;              // as many as there were: rounding differs
+  std::vector<std::string> scales;  // of --scale, ascending
   // Optimizer steps of earlier runs, which its step counter includes.
   int64_t first_step = 0;
 

@@ -128,8 +128,6 @@ void AddTrainVerb(CLI::App& app, int* exit_code) {
   verb->callback([verb, arguments, exit_code] {
     TrainOptions& options = arguments->options;
     if (verb->count("--shuffle") > 0) options.shuffle = arguments->shuffle;
-    // The validation samples are made the same way.
-    options.validation.scales = options.data.scales;
     *exit_code = Train(options);
   });
 }

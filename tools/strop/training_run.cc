@@ -5,12 +5,13 @@
 // optimizer step; what goes on from there is what would have come.
 #include "training_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <memory>
 
 #include "artifact_folder.h"
+#include "base/thread_pool.h"
 #include "base/throw.h"
 #include "checkpoint/parameter_store.h"
 #include "eval_roles.h"
@@ -19,11 +20,13 @@
 #include "metrics.h"
 #include "progress.h"
 #include "run_state.h"
+#include "saturated.h"
 #include "strop/environment.h"
 #include "strop/lr_scheduler.h"
 #include "strop/module.h"
 #include "strop/optimizer.h"
 #include "strop/random.h"
+#include "training/finite.h"
 #include "usage.h"
 #include "write_guard.h"
 
@@ -73,14 +76,6 @@ void CheckTargets(const TrainOptions& options, const ArtifactFolder& artifacts,
   }
 }
 
-bool IsFinite(const Tensor& tensor) {
-  bool finite = true;
-  DispatchType(Floats{}, tensor.type(), [&]<class T>() {
-    for (T x : tensor.values<T>()) finite = finite && std::isfinite(x);
-  });
-  return finite;
-}
-
 // Throws kNonFinite if a parameter or moment is infinite or not a number:
 // such a state is worth nothing and must not replace a good one.
 void CheckFinite(const ParameterStore& store) {
@@ -102,12 +97,6 @@ void CheckFinite(const ParameterStore& store) {
       }
     }
   }
-}
-
-// a * b for counts, at most the largest int64.
-int64_t SaturatedProduct(int64_t a, int64_t b) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  return b != 0 && a > kMost / b ? kMost : a * b;
 }
 
 CheckpointState LoadStart(const TrainOptions& options,
@@ -147,6 +136,20 @@ void KeepOrSet(const char* option, bool resume, const std::optional<T>& wanted,
   *value = static_cast<int64_t>(*wanted);
 }
 
+void KeepOrSetScales(bool resume, std::vector<std::string> wanted,
+                     std::vector<std::string>* scales) {
+  if (wanted.empty()) return;
+  std::ranges::sort(wanted);
+  if (resume && wanted != *scales) {
+    ThrowUsage(
+        "--scale {}: the run that is resumed has {}; leave it out, or start "
+        "anew without --resume",
+        fmt::join(wanted, ", "),
+        scales->empty() ? "none" : fmt::format("{}", fmt::join(*scales, ", ")));
+  }
+  *scales = std::move(wanted);
+}
+
 double LossValue(const Tensor& loss) {
   if (loss.element_count() != 1) {
     Throw(ErrorCode::kInvalidArgument,
@@ -164,18 +167,20 @@ class TrainingRun {
   int Run();
 
  private:
-  static EnvironmentOptions MakeEnvironmentOptions(const TrainOptions& options,
-                                                   Progress& progress) {
-    return {.num_threads = options.threads,
-            .log = progress.log_sink(),
-            .files = nullptr};
+  std::unique_ptr<Environment> MakeEnvironment(int64_t threads) {
+    return std::make_unique<Environment>(
+        EnvironmentOptions{.num_threads = static_cast<int>(threads),
+                           .log = progress_.log_sink(),
+                           .files = nullptr});
   }
+  void SetUpThreads();
+  void SetUpSessions();
   SessionOptions MakeSessionOptions() const;
   void SetUpRun();
   void SetUpRate();
   void Announce();
   int64_t StepsOfEpoch() const {
-    return (order_->batch_count() - 1) / run_.accumulate + 1;
+    return (order_->batch_count() - 1) / accumulate_ + 1;
   }
   // What remains on disk, for the end of an error message.
   std::string KeptState() const;
@@ -191,12 +196,15 @@ class TrainingRun {
 
   const TrainOptions& options_;
   Progress progress_;
-  Environment environment_;
+  // Reads and writes the state; its threads never start. How many threads the
+  // sessions have is in the checkpoint of a run that is resumed.
+  std::unique_ptr<Environment> file_environment_;
   FileSystem& files_;
   ArtifactFolder artifacts_;
   std::filesystem::path output_;
   CheckpointState state_;
   RunState run_;
+  std::unique_ptr<Environment> environment_;  // of the sessions
   EvalRoles roles_;  // of the eval model, if there is one
   std::unique_ptr<Module> module_;
   std::shared_ptr<Optimizer> optimizer_;
@@ -204,6 +212,7 @@ class TrainingRun {
   std::unique_ptr<Dataset> data_, validation_;
   std::unique_ptr<BatchOrder> order_;
   std::unique_ptr<MetricsWriter> metrics_;
+  int64_t accumulate_ = 1;  // train steps of an optimizer step, in this run
   int64_t total_steps_ = 0;
   bool checkpoint_written_ = false;
 
@@ -221,11 +230,11 @@ class TrainingRun {
 
 TrainingRun::TrainingRun(const TrainOptions& options)
     : options_(options),
-      environment_(MakeEnvironmentOptions(options, progress_)),
-      files_(environment_.files()),
+      file_environment_(MakeEnvironment(/*threads=*/1)),
+      files_(file_environment_->files()),
       artifacts_(ArtifactFolder::Open(options.folder, files_)),
       output_(OutputFolder(options, artifacts_, files_)),
-      state_(LoadStart(options, artifacts_, output_, environment_)) {
+      state_(LoadStart(options, artifacts_, output_, *file_environment_)) {
   CheckTargets(options, artifacts_, output_);
   if (!artifacts_.optimizer) {
     Throw(ErrorCode::kNotFound,
@@ -245,31 +254,46 @@ TrainingRun::TrainingRun(const TrainOptions& options)
   }
   KeepOrSet("--seed", options.resume, options.seed, &run_.seed);
   SetSeed(run_.seed);
+  SetUpThreads();
+  SetUpSessions();
+  SetUpRun();
+  SetUpRate();
+  files_.CreateDirectories(output_);
+  std::optional<int64_t> last_step;
+  if (options.resume) last_step = run_.step;
+  metrics_ = std::make_unique<MetricsWriter>(options.metrics, last_step);
+}
+
+// Other than the rest, threads may change in a run: a machine may have less.
+void TrainingRun::SetUpThreads() {
+  int64_t threads = options_.resume ? run_.threads : 0;  // 0: all cores
+  if (options_.threads) threads = *options_.threads;
+  environment_ = MakeEnvironment(std::min<int64_t>(threads, kMostThreads));
+  run_.threads = environment_->thread_pool().num_threads();
+}
+
+void TrainingRun::SetUpSessions() {
   const SessionOptions session = MakeSessionOptions();
   const ModelIdentifiers models = artifacts_.models();
-  module_ = std::make_unique<Module>(models, &state_, session, environment_);
+  module_ = std::make_unique<Module>(models, &state_, session, *environment_);
   optimizer_ =
-      std::make_shared<Optimizer>(models, &state_, session, environment_);
-  data_ = std::make_unique<Dataset>(options.data, module_->TrainingInputs(),
-                                    files_);
-  if (!options.validation.inputs.empty()) {
-    validation_ = std::make_unique<Dataset>(options.validation,
-                                            module_->EvalInputs(), files_);
+      std::make_shared<Optimizer>(models, &state_, session, *environment_);
+  KeepOrSetScales(options_.resume, options_.data.scales, &run_.scales);
+  // The validation samples are made the same way.
+  DataOptions data = options_.data, validation = options_.validation;
+  data.scales = validation.scales = run_.scales;
+  data_ = std::make_unique<Dataset>(data, module_->TrainingInputs(), files_);
+  if (!validation.inputs.empty()) {
+    validation_ =
+        std::make_unique<Dataset>(validation, module_->EvalInputs(), files_);
   }
   if (artifacts_.eval) {
     roles_ = ReadEvalRoles(*artifacts_.eval, state_, files_);
   }
-  SetUpRun();
-  SetUpRate();
-  files_.CreateDirectories(output_);
-  metrics_ = std::make_unique<MetricsWriter>(
-      options.metrics, options.resume ? MetricsWriter::Mode::kAppend
-                                      : MetricsWriter::Mode::kReplace);
 }
 
 SessionOptions TrainingRun::MakeSessionOptions() const {
   SessionOptions session;
-  session.num_threads = options_.threads;
   session.non_finite = SessionOptions::NonFinite::kError;
   session.enable_profiling = !options_.profile.empty();
   return session;
@@ -296,11 +320,6 @@ void TrainingRun::SetUpRun() {
   if (options_.epochs || options_.steps) {
     (options_.epochs ? run_.steps : run_.epochs) = 0;
   }
-  if (options_.schedule) {
-    run_.schedule = *options_.schedule;
-    if (run_.schedule != kLinear) run_.warmup = 0;
-  }
-  if (options_.warmup) run_.warmup = *options_.warmup;
   if (!resume) run_.first_step = optimizer_->step_count();
   first_step_ = run_.step;
 
@@ -313,13 +332,11 @@ void TrainingRun::SetUpRun() {
                           .last_batch = drop ? BatchOrder::LastBatch::kDrop
                                              : BatchOrder::LastBatch::kKeep});
   // More batches than an epoch has are one step all the same.
-  run_.accumulate = std::min(run_.accumulate, order_->batch_count());
+  accumulate_ = std::min(run_.accumulate, order_->batch_count());
   total_steps_ = run_.steps > 0 ? run_.steps
                                 : SaturatedProduct(run_.epochs, StepsOfEpoch());
-  total_steps_ = std::min(
-      total_steps_, std::numeric_limits<int64_t>::max() - run_.first_step);
-  if (resume && (run_.batch >= order_->batch_count() ||
-                 run_.batch % run_.accumulate != 0)) {
+  if (resume &&
+      (run_.batch >= order_->batch_count() || run_.batch % accumulate_ != 0)) {
     Throw(ErrorCode::kInvalidFile,
           "--resume: {} is damaged: batch {} of {} cannot be where it stands",
           (output_ / kCheckpointName).string(), run_.batch,
@@ -328,15 +345,26 @@ void TrainingRun::SetUpRun() {
 }
 
 void TrainingRun::SetUpRate() {
-  if (options_.learning_rate) {
-    optimizer_->SetInitialLearningRate(*options_.learning_rate);
+  // What a schedule made of the rate ends with it: a run that is not another
+  // one's continuation starts at the initial rate.
+  bool restart = !options_.resume;
+  if (options_.schedule) {
+    restart = restart || run_.schedule != *options_.schedule;
+    run_.schedule = *options_.schedule;
+    if (run_.schedule != kLinear) run_.warmup = 0;
   }
+  if (options_.warmup) run_.warmup = *options_.warmup;
   if (run_.warmup > 0 && run_.schedule != kLinear) {
     ThrowUsage("--warmup needs --schedule linear");
   }
+  if (options_.learning_rate) {
+    optimizer_->SetInitialLearningRate(*options_.learning_rate);
+  } else if (restart) {
+    optimizer_->SetLearningRate(optimizer_->GetInitialLearningRate());
+  }
   if (run_.schedule == kLinear) {
     scheduler_ = std::make_unique<LinearLRScheduler>(
-        optimizer_, run_.warmup, run_.first_step + total_steps_);
+        optimizer_, run_.warmup, total_steps_, run_.first_step);
   }
 }
 
@@ -352,14 +380,14 @@ void TrainingRun::Announce() {
         "out of each epoch",
         rest));
   }
-  if (options_.resume) {
+  if (options_.resume && run_.step < total_steps_) {
     progress_.Print(
         fmt::format("going on after step {} of {}", run_.step, total_steps_));
   }
   metrics_->Write({{"event", options_.resume ? "resume" : "start"},
                    {"samples", run_.samples},
                    {"batch_size", run_.batch_size},
-                   {"accumulate", run_.accumulate},
+                   {"accumulate", accumulate_},
                    {"seed", run_.seed},
                    {"shuffle", run_.shuffle != 0},
                    {"schedule", run_.schedule},
@@ -416,15 +444,14 @@ void TrainingRun::OptimizerStep() {
 
 void TrainingRun::ShowProgress() {
   // Batches to go: exact for --epochs, near enough for --steps.
-  const int64_t left =
-      SaturatedProduct(total_steps_ - run_.step, run_.accumulate);
+  const int64_t left = SaturatedProduct(total_steps_ - run_.step, accumulate_);
   progress_.Update(
       {.epoch = run_.epoch + 1,
        .epochs = run_.epochs,
        .batch = run_.batch,
        .batches = order_->batch_count(),
        .done = batches_,
-       .total = std::max(left, batches_ + left),
+       .total = SaturatedSum(batches_, left),
        .samples = rows_,
        .loss = run_.loss_sum / static_cast<double>(run_.epoch_rows),
        .rate = optimizer_->GetLearningRate()});
@@ -502,27 +529,27 @@ void TrainingRun::Save() {
   checkpoint_written_ = true;
 }
 
+// The model is written whether there was something to train or not: the
+// process that trained the last step may have ended before it came to that.
 void TrainingRun::Finish() {
-  const std::string checkpoint = (output_ / kCheckpointName).string();
+  const std::string written =
+      batches_ > 0 ? (output_ / kCheckpointName).string() : "";
   if (batches_ == 0) {
-    progress_.Print(
-        fmt::format("nothing was left to do; {} is complete", checkpoint));
-    return;
+    progress_.Print(fmt::format("nothing was left to train: step {} of {}",
+                                run_.step, total_steps_));
   }
-  if (!artifacts_.eval) {
-    progress_.Print(fmt::format("wrote {}", checkpoint));
+  if (!artifacts_.eval || roles_.predictions.empty()) {
+    if (!written.empty()) progress_.Print("wrote " + written);
+    if (!artifacts_.eval) return;
+    progress_.Print(
+        "note: no model.onnx, since the eval model does not show which values "
+        "are its predictions; strop export --outputs names them");
     return;
   }
   const std::filesystem::path model = output_ / kModelName;
-  if (roles_.predictions.empty()) {
-    progress_.Print(fmt::format(
-        "wrote {}\nnote: no model.onnx, since the eval model does not show "
-        "which values are its predictions; strop export --outputs names them",
-        checkpoint));
-    return;
-  }
   module_->ExportModelForInferencing(model, roles_.predictions);
-  progress_.Print(fmt::format("wrote {} and {}", checkpoint, model.string()));
+  progress_.Print(fmt::format("wrote {}{}{}", written,
+                              written.empty() ? "" : " and ", model.string()));
 }
 
 int TrainingRun::Run() {
@@ -534,7 +561,7 @@ int TrainingRun::Run() {
     // Gradients are not kept in a checkpoint: an epoch ends with a step, and
     // a run is broken off right after one only.
     const bool epoch_ends = run_.batch == order_->batch_count();
-    const bool steps = accumulated_ == run_.accumulate || epoch_ends;
+    const bool steps = accumulated_ == accumulate_ || epoch_ends;
     if (steps) OptimizerStep();
     if (epoch_ends) {
       EndEpoch();

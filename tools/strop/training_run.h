@@ -24,7 +24,7 @@ struct TrainOptions {
   std::optional<float> learning_rate;
   std::optional<std::string> schedule;
   std::optional<bool> shuffle;
-  int threads = 0;  // 0: all cores
+  std::optional<int> threads;  // 0: all cores
 
   std::filesystem::path metrics, profile;  // empty: not written
 };
