@@ -32,6 +32,14 @@ class Documents(unittest.TestCase):
         self.assertGreater(count, 20)
         self.assertEqual(missing, [])
 
+    def test_readme_has_the_floors_of_the_node_tests(self):
+        source = (ROOT / "tests/ops/onnx_node_test.cc").read_text()
+        floors = re.findall(r"constexpr Floor k\w+ = \{(\d+), (\d+)\};", source)
+        stated = re.findall(r"\| (\d+) of (\d+) \|",
+                            (ROOT / "README.md").read_text())
+        self.assertEqual(len(floors), 2)
+        self.assertEqual(stated, floors)
+
     def test_every_source_names_its_license(self):
         missing = []
         for folder in ("include", "src", "tests", "tools", "benchmarks",
