@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax, LogSoftmax and their gradients. Until opset 12 the tensor is seen
-// as a matrix cut at `axis` and a whole row is normalized; from 13 on only
-// the one axis is.
+// Softmax, LogSoftmax, their gradients, and Hardmax. Until opset 12 the tensor
+// is seen as a matrix cut at `axis` and a whole row is normalized; from 13 on
+// only the one axis is.
 #include <cmath>
 
 #include "ops/op_util.h"
@@ -157,6 +157,25 @@ constexpr ReferenceKernel LogSoftmaxGradKernel() {
   });
 }
 
+// y = 1 for the first of the largest elements, 0 for all others
+template <SizesOf sizes_of>
+constexpr ReferenceKernel HardmaxKernel() {
+  return Instantiate<Floats>([]<class T>(const KernelContext& c) {
+    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const T* xs = c.in<T>(0).data();
+    T* ys = c.out<T>(0).data();
+    ForEachLine(c, s, 2, [&](int64_t offset) {
+      int64_t largest = offset;
+      for (int64_t i = 0; i < s.size; ++i) {
+        const int64_t at = offset + i * s.inner;
+        if (xs[at] > xs[largest]) largest = at;
+        ys[at] = 0;
+      }
+      ys[largest] = 1;
+    });
+  });
+}
+
 }  // namespace
 
 extern constexpr OpDef kSoftmax1 = {.name = "Softmax",
@@ -178,6 +197,17 @@ extern constexpr OpDef kLogSoftmax13 = {
     .since = 13,
     .infer = InferSoftmax<AxisSizes>,
     .reference = LogSoftmaxKernel<AxisSizes>()};
+
+extern constexpr OpDef kHardmax1 = {.name = "Hardmax",
+                                    .infer = InferSoftmax<CoercedSizes>,
+                                    .reference = HardmaxKernel<CoercedSizes>(),
+                                    .stops_gradient = {0}};
+
+extern constexpr OpDef kHardmax13 = {.name = "Hardmax",
+                                     .since = 13,
+                                     .infer = InferSoftmax<AxisSizes>,
+                                     .reference = HardmaxKernel<AxisSizes>(),
+                                     .stops_gradient = {0}};
 
 // The gradients take dY and the forward output.
 extern constexpr OpDef kSoftmaxGrad = {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SoftmaxCrossEntropyLoss and its gradient. Scores are (N, C, d...), labels
-// (N, d...), class weights (C). The loss of a sample is -w log p[label];
-// "mean" divides the sum by the sum of the weights of the samples that count
-// (ignore_index takes a sample out); a divisor of 0 gives 0, as in ONNX
-// Runtime.
+// SoftmaxCrossEntropyLoss, its gradient, and NegativeLogLikelihoodLoss, which
+// takes log p itself. Scores are (N, C, d...), labels (N, d...), class weights
+// (C). The loss of a sample is -w log p[label]; "mean" divides the sum by the
+// sum of the weights of the samples that count (ignore_index takes a sample
+// out); a divisor of 0 gives 0, as in ONNX Runtime.
 #include <cmath>
 
 #include "ops/op_util.h"
@@ -213,10 +213,53 @@ void LossGrad(const KernelContext& c) {
                 });
 }
 
+// log_prob, labels, weights (optional) -> loss
+void InferLogLikelihood(InferContext& c) {
+  CheckShapes(c, 0, 1, 2);
+  c.SetOutput(
+      0, c.input(0).type,
+      ReadReduction(c.node()) == Reduction::kNone ? c.input(1).shape : Shape{});
+}
+
+template <class T, class I>
+void LogLikelihood(const KernelContext& c) {
+  const LossSizes s = SizesOf(c.input(0).shape());
+  const Labels<T, I> labels(c, 1, 2, s.classes);
+  const double weight = labels.CheckAndWeigh();
+  const Reduction reduction = ReadReduction(c.node());
+  const T* log_prob = c.in<T>(0).data();
+  const auto loss = [&](int64_t i) {
+    return labels.IsIgnored(i)
+               ? T{0}
+               : -labels.Weight(i) *
+                     log_prob[s.Offset(i) + labels.label(i) * s.inner];
+  };
+  const auto y = c.out<T>(0);
+  if (reduction == Reduction::kNone) {
+    for (size_t i = 0; i < y.size(); ++i) y[i] = loss(static_cast<int64_t>(i));
+    return;
+  }
+  const double sum =
+      OrderedSum(c, s.samples(), 3, [&](int64_t begin, int64_t end) {
+        double part = 0;
+        for (int64_t i = begin; i < end; ++i) {
+          part += static_cast<double>(loss(i));
+        }
+        return part;
+      });
+  const bool divide = reduction == Reduction::kMean && weight != 0;
+  y[0] = static_cast<T>(divide ? sum / weight : sum);
+}
+
 template <class T>
 constexpr auto kRunLoss = [](const KernelContext& c) {
   c.input(1).type() == DataType::kInt32 ? Loss<T, int32_t>(c)
                                         : Loss<T, int64_t>(c);
+};
+template <class T>
+constexpr auto kRunLogLikelihood = [](const KernelContext& c) {
+  c.input(1).type() == DataType::kInt32 ? LogLikelihood<T, int32_t>(c)
+                                        : LogLikelihood<T, int64_t>(c);
 };
 template <class T>
 constexpr auto kRunLossGrad = [](const KernelContext& c) {
@@ -234,6 +277,15 @@ extern constexpr OpDef kSoftmaxCrossEntropyLoss = {
     .infer = InferLoss,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { kRunLoss<T>(c); }),
+    .stops_gradient = {1, 2}};
+
+extern constexpr OpDef kNegativeLogLikelihoodLoss = {
+    .name = "NegativeLogLikelihoodLoss",
+    .since = 12,
+    .inputs = {2, 3},
+    .infer = InferLogLikelihood,
+    .reference = Instantiate<Floats>(
+        []<class T>(const KernelContext& c) { kRunLogLikelihood<T>(c); }),
     .stops_gradient = {1, 2}};
 
 extern constexpr OpDef kSoftmaxCrossEntropyLossGrad = {

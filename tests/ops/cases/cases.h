@@ -57,5 +57,6 @@ Cases ConvPoolCases();
 Cases NormalizationCases();
 Cases TrainingCases();
 Cases FusedCases();
+Cases ElementwiseCases();
 
 }  // namespace strop

@@ -7,6 +7,61 @@
 namespace strop {
 namespace {
 
+// -weights[label] log_prob[label], by hand.
+Cases LogLikelihoodCases() {
+  const CaseInput x = In({2, 3, 2}, {1, 2, 2, 2, 3, 2, 0, 1, 2, 2, 1, 4});
+  const CaseInput labels = Int64s({2, 2}, {2, 1, 0, 2});
+  const CaseInput weights = In({3}, {0.25, 0.5, 2});
+  const auto loss = [&](const char* reduction, bool weighted,
+                        Numbers64 expected) {
+    OpCase op_case = {
+        .name = std::string("NegativeLogLikelihoodLoss/") + reduction,
+        .op = "NegativeLogLikelihoodLoss",
+        .inputs = {x, labels},
+        .attributes = {{"reduction", std::string(reduction)}},
+        .expected = {std::move(expected)}};
+    if (weighted) {
+      op_case.name += " weighted";
+      op_case.inputs.push_back(weights);
+    }
+    return op_case;
+  };
+  return {
+      loss("none", false, {-3, -2, 0, -4}),
+      loss("sum", false, {-9}),
+      loss("mean", false, {-2.25}),
+      loss("none", true, {-6, -1, 0, -8}),
+      loss("sum", true, {-15}),
+      loss("mean", true, {-15 / 4.75}),
+      {.name = "NegativeLogLikelihoodLoss/ignored",
+       .op = "NegativeLogLikelihoodLoss",
+       .inputs = {x, labels, weights},
+       .attributes = {{"ignore_index", int64_t{2}}},
+       .expected = {{-1 / 0.75}}},
+      {.name = "NegativeLogLikelihoodLoss/ignored out of range",
+       .op = "NegativeLogLikelihoodLoss",
+       .inputs = {x, Int32s({2, 2}, {-100, 1, 0, -100})},
+       .attributes = {{"ignore_index", int64_t{-100}},
+                      {"reduction", std::string("none")}},
+       .expected = {{0, -2, 0, 0}}},
+      {.name = "NegativeLogLikelihoodLoss/all ignored",
+       .op = "NegativeLogLikelihoodLoss",
+       .inputs = {In({2, 3}), Int64s({2}, {1, 1})},
+       .attributes = {{"ignore_index", int64_t{1}}},
+       .expected = {{0}}},
+      {.name = "NegativeLogLikelihoodLoss/five axes",
+       .op = "NegativeLogLikelihoodLoss",
+       .inputs = {In({1, 2, 1, 2, 1, 1, 1}, {1, 2, 3, 4}),
+                  Int64s({1, 1, 2, 1, 1, 1}, {1, 0})},
+       .expected = {{-2.5}}},
+      {.name = "NegativeLogLikelihoodLoss/empty batch",
+       .op = "NegativeLogLikelihoodLoss",
+       .inputs = {In({0, 3}), Int64s({0}, {})},
+       .attributes = {{"reduction", std::string("none")}},
+       .expected = {{}}},
+  };
+}
+
 Cases LossCases() {
   const CaseInput x = Mixed({4, 3}, 7, 11, 0.5);
   const CaseInput labels = Int64s({4}, {2, 0, 1, 1});
@@ -216,6 +271,9 @@ Cases OptimizerCases() {
 
 Cases TrainingCases() {
   Cases cases = LossCases();
+  for (OpCase& op_case : LogLikelihoodCases()) {
+    cases.push_back(std::move(op_case));
+  }
   for (OpCase& op_case : OptimizerCases()) {
     cases.push_back(std::move(op_case));
   }

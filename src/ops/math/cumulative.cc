@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Running sums and products along the axis in input 1; `exclusive` leaves
+// element i out of result i, `reverse` starts at the end.
+#include "ops/reduce.h"
+
+namespace strop::ops {
+namespace {
+
+using RunningTypes =
+    TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
+
+void InferCumulative(InferContext& c) {
+  RequireIndices(c, 1);
+  RequireOneElement(c, 1);
+  SameAsInput(c);
+}
+
+// to[i] = combine(... combine(first, from[0]) ..., from[i])
+template <class T, class F>
+void Accumulate(const KernelContext& c, Wide<T> first, F combine) {
+  const Shape& x = c.input(0).shape();
+  const size_t axis = NormalizeAxis(c.node(), IndexAt(c.input(1), 0), x.rank());
+  const bool exclusive = c.node().Int("exclusive", 0) != 0;
+  const bool reverse = c.node().Int("reverse", 0) != 0;
+  const int64_t size = x[axis];
+  const int64_t inner = x.element_count(axis + 1, x.rank());
+  const T* from = c.in<T>(0).data();
+  T* to = c.out<T>(0).data();
+  c.ParallelFor(
+      x.element_count(0, axis) * inner, static_cast<double>(size),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t line = begin; line < end; ++line) {
+          const int64_t start = line / inner * size * inner + line % inner;
+          Wide<T> total = first;
+          for (int64_t i = 0; i < size; ++i) {
+            const int64_t at = start + (reverse ? size - 1 - i : i) * inner;
+            const Wide<T> next = combine(total, static_cast<Wide<T>>(from[at]));
+            to[at] = static_cast<T>(exclusive ? total : next);
+            total = next;
+          }
+        }
+      });
+}
+
+}  // namespace
+
+// y[i] = x[0] + ... + x[i]
+extern constexpr OpDef kCumSum = {
+    .name = "CumSum",
+    .inputs = {2, 2},
+    .infer = InferCumulative,
+    .reference = Instantiate<RunningTypes>([]<class T>(const KernelContext& c) {
+      Accumulate<T>(c, 0, [](Wide<T> a, Wide<T> b) { return a + b; });
+    }),
+    .may_overwrite = {0},
+    .stops_gradient = {1}};
+
+// y[i] = x[0] * ... * x[i]
+extern constexpr OpDef kCumProd = {
+    .name = "CumProd",
+    .inputs = {2, 2},
+    .infer = InferCumulative,
+    .reference = Instantiate<RunningTypes>([]<class T>(const KernelContext& c) {
+      Accumulate<T>(c, 1, [](Wide<T> a, Wide<T> b) { return a * b; });
+    }),
+    .may_overwrite = {0},
+    .stops_gradient = {1}};
+
+}  // namespace strop::ops
