@@ -39,6 +39,7 @@
 
 namespace strop {
 
+struct KernelRequest;  // execution_provider.h
 struct Node;
 class Graph;
 class ThreadPool;
@@ -183,6 +184,17 @@ class STROP_EXPORT KernelContext {
   // The random stream of this node in this step.
   const RandomKey& random() const { return random_; }
 
+  // The same run of the node with other tensors and scratch.
+  KernelContext With(std::span<const Argument* const> inputs,
+                     std::span<const Argument* const> outputs,
+                     std::byte* scratch) const {
+    KernelContext context = *this;
+    context.inputs_ = inputs;
+    context.outputs_ = outputs;
+    context.scratch_ = scratch;
+    return context;
+  }
+
   // Set by the executor.
   void set_scratch(std::byte* scratch) { scratch_ = scratch; }
   void set_threads(ThreadPool* pool, int num_threads) {
@@ -227,16 +239,21 @@ bool DispatchType(TypeList<T...>, DataType type, F&& fn) {
 struct ReferenceKernel {
   using Run = void (*)(const KernelContext&);
   using Supports = bool (*)(DataType);
+  // Bytes of scratch for the request's shapes.
+  using ScratchBytes = size_t (*)(const KernelRequest&);
   Run run = nullptr;
   Supports supports = nullptr;
   // The input whose element type selects the instance; -1: the first output.
   int type_input = 0;
+  ScratchBytes scratch_bytes = nullptr;  // null: none
 };
 
 // The kernel `fn.template operator()<T>(context)` for each T in List. `fn` is
-// a lambda without captures.
+// a lambda without captures. The 16-bit types need not be in List: where
+// float is, they are computed in float32.
 template <class List, int type_input = 0, class F>
-constexpr ReferenceKernel Instantiate(F) {
+constexpr ReferenceKernel Instantiate(
+    F, ReferenceKernel::ScratchBytes scratch_bytes = nullptr) {
   return {.run =
               [](const KernelContext& c) {
                 DataType type;
@@ -257,7 +274,8 @@ constexpr ReferenceKernel Instantiate(F) {
               [](DataType type) {
                 return DispatchType(List{}, type, []<class T>() {});
               },
-          .type_input = type_input};
+          .type_input = type_input,
+          .scratch_bytes = scratch_bytes};
 }
 
 // --- Facts

@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/reference_kernel.h"
 
+#include <algorithm>
+
+#include "base/half.h"
+#include "base/round.h"
+
 namespace strop {
 namespace {
 
-class ReferenceKernelRunner : public Kernel {
+constexpr size_t kAlignment = 64;
+
+bool IsHalf(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
+class ReferenceKernelRunner final : public Kernel {
  public:
   explicit ReferenceKernelRunner(ReferenceKernel::Run run) : run_(run) {}
   void Run(const KernelContext& context) override { run_(context); }
@@ -13,30 +24,179 @@ class ReferenceKernelRunner : public Kernel {
   ReferenceKernel::Run run_;
 };
 
+void Widen(const Tensor& from, const Tensor& to) {
+  const auto wide = to.values<float>();
+  DispatchType(TypeList<Float16, Bfloat16>{}, from.type(), [&]<class T>() {
+    const auto narrow = from.values<T>();
+    for (size_t i = 0; i < wide.size(); ++i) wide[i] = ToFloat(narrow[i]);
+  });
+}
+
+void Narrow(const Tensor& from, const Tensor& to) {
+  const auto wide = from.values<float>();
+  if (to.type() == DataType::kFloat16) {
+    const auto narrow = to.values<Float16>();
+    for (size_t i = 0; i < wide.size(); ++i) narrow[i] = ToFloat16(wide[i]);
+  } else {
+    const auto narrow = to.values<Bfloat16>();
+    for (size_t i = 0; i < wide.size(); ++i) narrow[i] = ToBfloat16(wide[i]);
+  }
+}
+
+// Runs the float32 kernel on float32 copies of the 16-bit tensors, which lie
+// in its scratch.
+class WideningKernel final : public Kernel {
+ public:
+  explicit WideningKernel(const KernelRequest& request)
+      : op_(request.op),
+        inputs_(request.inputs.size()),
+        outputs_(request.outputs.size()) {
+    std::vector<KernelInput> wide_inputs(request.inputs.begin(),
+                                         request.inputs.end());
+    std::vector<TensorInfo> wide_outputs(request.outputs.begin(),
+                                         request.outputs.end());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      AddCopy(wide_inputs[i].info, inputs_[i]);
+      wide_inputs[i].constant = nullptr;
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      AddCopy(wide_outputs[i], outputs_[i]);
+    }
+    for (const Alias& alias : op_.aliases) {
+      if (alias.output < 0) continue;
+      const auto output = static_cast<size_t>(alias.output);
+      const auto input = static_cast<size_t>(alias.input);
+      if (output < outputs_.size() && input < inputs_.size()) {
+        outputs_[output].offset = inputs_[input].offset;
+      }
+    }
+    if (op_.reference.scratch_bytes != nullptr) {
+      inner_bytes_ =
+          op_.reference.scratch_bytes({.node = request.node,
+                                       .op = request.op,
+                                       .inputs = wide_inputs,
+                                       .outputs = wide_outputs,
+                                       .num_threads = request.num_threads});
+    }
+  }
+
+  size_t scratch_bytes() const { return copies_bytes_ + inner_bytes_; }
+
+  void Run(const KernelContext& context) override {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!context.has_input(i)) continue;
+      inputs_[i].argument.tensor = context.input(i);
+      inputs_[i].argument.list = context.list(i);
+      if (!inputs_[i].is_wide) continue;
+      Place(context, context.input(i), inputs_[i]);
+      Widen(context.input(i), inputs_[i].argument.tensor);
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (!context.has_output(i)) continue;
+      outputs_[i].argument.tensor = context.output(i);
+      if (outputs_[i].is_wide) Place(context, context.output(i), outputs_[i]);
+    }
+    op_.reference.run(context.With(PointersTo(context, /*are_inputs=*/true),
+                                   PointersTo(context, /*are_inputs=*/false),
+                                   context.scratch() + copies_bytes_));
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (context.has_output(i) && outputs_[i].is_wide) {
+        Narrow(outputs_[i].argument.tensor, context.output(i));
+      }
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (context.has_input(i) && inputs_[i].is_wide &&
+          op_.mutates.contains(i)) {
+        Narrow(inputs_[i].argument.tensor, context.input(i));
+      }
+    }
+  }
+
+ private:
+  struct Slot {
+    bool is_wide = false;
+    size_t offset = 0;
+    Argument argument;  // of the current run
+  };
+
+  void AddCopy(TensorInfo& info, Slot& slot) {
+    pointers_.push_back(nullptr);
+    if (!IsHalf(info.type)) return;
+    info.type = DataType::kFloat32;
+    slot.is_wide = true;
+    slot.offset = copies_bytes_;
+    copies_bytes_ +=
+        RoundUp(static_cast<size_t>(info.shape.element_count()) * sizeof(float),
+                kAlignment);
+  }
+
+  static void Place(const KernelContext& context, const Tensor& narrow,
+                    Slot& slot) {
+    slot.argument.tensor = Tensor(DataType::kFloat32, narrow.shape(),
+                                  context.scratch() + slot.offset);
+  }
+
+  std::span<const Argument* const> PointersTo(const KernelContext& context,
+                                              bool are_inputs) {
+    const std::vector<Slot>& slots = are_inputs ? inputs_ : outputs_;
+    const Argument** first =
+        pointers_.data() + (are_inputs ? 0 : inputs_.size());
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const bool there =
+          are_inputs ? context.has_input(i) : context.has_output(i);
+      first[i] = there ? &slots[i].argument : nullptr;
+    }
+    return {first, slots.size()};
+  }
+
+  const OpDef& op_;
+  std::vector<Slot> inputs_, outputs_;
+  std::vector<const Argument*> pointers_;  // inputs, then outputs
+  size_t copies_bytes_ = 0, inner_bytes_ = 0;
+};
+
+// The element type that selects the kernel's instance.
+DataType SelectingType(const KernelRequest& request) {
+  const int position = request.op.reference.type_input;
+  if (position < 0) {
+    return request.has_output(0) ? request.outputs[0].type
+                                 : DataType::kUndefined;
+  }
+  const auto i = static_cast<size_t>(position);
+  if (!request.has_input(i)) return DataType::kUndefined;
+  const KernelInput& input = request.inputs[i];
+  return input.is_list && !input.list.empty() ? input.list[0].type
+                                              : input.info.type;
+}
+
 }  // namespace
 
 KernelChoice MakeReferenceKernel(const KernelRequest& request) {
   const ReferenceKernel& reference = request.op.reference;
   if (reference.run == nullptr) {
-    return KernelChoice::Decline("reference: the op has no plain kernel");
-  }
-  DataType type = DataType::kUndefined;
-  if (reference.type_input < 0) {
-    if (request.has_output(0)) type = request.outputs[0].type;
-  } else if (request.has_input(static_cast<size_t>(reference.type_input))) {
-    const KernelInput& input =
-        request.inputs[static_cast<size_t>(reference.type_input)];
-    type = input.is_list && !input.list.empty() ? input.list[0].type
-                                                : input.info.type;
-  }
-  if (reference.supports != nullptr && !reference.supports(type)) {
-    return KernelChoice::Decline("reference: element type " +
-                                 DataTypeName(type) + " is not supported");
+    return KernelChoice::Decline("the op has no plain kernel");
   }
   KernelChoice choice;
-  choice.kernel = std::make_unique<ReferenceKernelRunner>(reference.run);
   choice.name = "reference";
-  return choice;
+  const DataType type = SelectingType(request);
+  if (reference.supports == nullptr || reference.supports(type)) {
+    choice.kernel = std::make_unique<ReferenceKernelRunner>(reference.run);
+    if (reference.scratch_bytes != nullptr) {
+      choice.scratch_bytes = reference.scratch_bytes(request);
+    }
+    return choice;
+  }
+  const bool has_list = std::ranges::any_of(
+      request.inputs, [](const KernelInput& input) { return input.is_list; });
+  if (IsHalf(type) && !has_list && reference.supports(DataType::kFloat32)) {
+    auto kernel = std::make_unique<WideningKernel>(request);
+    choice.scratch_bytes = kernel->scratch_bytes();
+    choice.kernel = std::move(kernel);
+    choice.name = "reference in float32";
+    return choice;
+  }
+  return KernelChoice::Decline("element type " + DataTypeName(type) +
+                               " is not supported");
 }
 
 }  // namespace strop

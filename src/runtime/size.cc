@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "ops/registry.h"
+#include "runtime/fold.h"
 #include "runtime/place.h"
 #include "runtime/reference_kernel.h"
 
@@ -334,7 +335,7 @@ class Sizer::Impl {
 
   // Computes the outputs now if everything they depend on is known.
   bool Fold(const Node& node, const OpDef& op) {
-    if (op.is_random || !op.mutates.empty() || !ReferenceRuns(node, op)) {
+    if (op.is_random || !op.mutates.empty() || op.reference.run == nullptr) {
       return false;
     }
     size_t bytes_in = 0, bytes_out = 0;
@@ -360,52 +361,43 @@ class Sizer::Impl {
       bytes_out += StoredBytes(output, info, Layout::kPlain);
     }
     if (bytes_out > std::max(kFoldBytes, bytes_in)) return false;
-    RunNow(node, op);
+    return RunNow(node, op);
+  }
+
+  // False where the op has no plain kernel for the type.
+  bool RunNow(const Node& node, const OpDef& op) {
+    std::vector<Tensor> inputs(node.inputs.size());
+    bool varies = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!node.inputs[i]) continue;
+      const ValueState& state = State(node.inputs[i]);
+      inputs[i] = state.info.known != nullptr
+                      ? *state.info.known
+                      : Tensor(state.info.tensor.type, state.info.tensor.shape,
+                               nullptr);
+      varies = varies || state.varies;
+    }
+    auto results = RunReferenceNow(RequestFor(node, op), inputs);
+    if (!results) return false;
+    SetComputed(node, std::move(*results), varies);
     return true;
   }
 
-  bool ReferenceRuns(const Node& node, const OpDef& op) {
-    if (op.reference.run == nullptr) return false;
-    if (op.reference.supports == nullptr) return true;
-    const int input = op.reference.type_input;
-    const ValueId id =
-        input < 0 ? node.output(0) : node.input(static_cast<size_t>(input));
-    return id && op.reference.supports(State(id).info.tensor.type);
-  }
-
-  void RunNow(const Node& node, const OpDef& op) {
-    std::vector<Argument> inputs(node.inputs.size());
-    std::vector<Argument> outputs(node.outputs.size());
-    std::vector<const Argument*> in(inputs.size()), out(outputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!node.inputs[i]) continue;
-      const ValueInfo& info = State(node.inputs[i]).info;
-      inputs[i].tensor =
-          info.known != nullptr
-              ? *info.known
-              : Tensor(info.tensor.type, info.tensor.shape, nullptr);
-      in[i] = &inputs[i];
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) {
+  // The outputs of a node that has run already.
+  void SetComputed(const Node& node,
+                   std::vector<std::unique_ptr<OwnedTensor>> results,
+                   bool varies) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i]) continue;
+      const Tensor& value = results[i]->view();
       ValueState& state = State(node.outputs[i]);
-      auto owner = std::make_unique<OwnedTensor>(state.info.tensor.type,
-                                                 state.info.tensor.shape);
-      outputs[i].tensor = owner->view();
-      out[i] = &outputs[i];
-      state.address = owner->view().data();
-      plan_->constant_bytes += owner->view().byte_count();
-      plan_->constants.push_back(std::move(owner));
-    }
-    op.reference.run(KernelContext(OpNode(graph_, node), in, out));
-    bool varies = false;
-    for (ValueId input : node.inputs) {
-      if (input) varies = varies || State(input).varies;
-    }
-    for (ValueId output : node.outputs) {
-      if (!output) continue;
-      SetKnown(State(output), State(output).address);
-      State(output).varies = varies;
+      state.inferred = true;
+      state.info.tensor = {value.type(), value.shape()};
+      state.address = value.data();
+      state.varies = varies;
+      SetKnown(state, state.address);
+      plan_->constant_bytes += value.byte_count();
+      plan_->constants.push_back(std::move(results[i]));
     }
   }
 
@@ -510,33 +502,41 @@ class Sizer::Impl {
     return {};
   }
 
-  KernelChoice ChooseKernel(const Node& node, const OpDef& op, PlanStep& step) {
-    std::vector<KernelInput> inputs(node.inputs.size());
-    std::vector<TensorInfo> outputs(node.outputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
+  // Holds until the next call.
+  KernelRequest RequestFor(const Node& node, const OpDef& op) {
+    kernel_inputs_.assign(node.inputs.size(), {});
+    kernel_outputs_.assign(node.outputs.size(), {});
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!node.inputs[i]) continue;
-      ValueState& state = State(node.inputs[i]);
-      inputs[i].info = state.info.tensor;
-      inputs[i].is_list = state.info.is_list;
-      inputs[i].list = state.info.list;
-      if (!state.varies) inputs[i].constant = state.info.known;
+      const ValueState& state = State(node.inputs[i]);
+      KernelInput& input = kernel_inputs_[i];
+      input.info = state.info.tensor;
+      input.is_list = state.info.is_list;
+      input.list = state.info.list;
+      if (!state.varies) input.constant = state.info.known;
       if (state.slot >= 0) {
-        inputs[i].layout = plan_->slots[static_cast<size_t>(state.slot)].layout;
+        input.layout = plan_->slots[static_cast<size_t>(state.slot)].layout;
       }
     }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (node.outputs[i]) outputs[i] = State(node.outputs[i]).info.tensor;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i]) {
+        kernel_outputs_[i] = State(node.outputs[i]).info.tensor;
+      }
     }
-    const KernelRequest request = {.node = OpNode(graph_, node),
-                                   .op = op,
-                                   .inputs = inputs,
-                                   .outputs = outputs,
-                                   .num_threads = options_.num_threads};
+    return {.node = OpNode(graph_, node),
+            .op = op,
+            .inputs = kernel_inputs_,
+            .outputs = kernel_outputs_,
+            .num_threads = options_.num_threads};
+  }
+
+  KernelChoice ChooseKernel(const Node& node, const OpDef& op, PlanStep& step) {
+    const KernelRequest request = RequestFor(node, op);
     KernelChoice choice = AskProviders(request, step);
     if (choice.kernel != nullptr) return choice;
     choice = MakeReferenceKernel(request);
     if (choice.kernel == nullptr) {
-      Throw(ErrorCode::kNotImplemented, "{} has no kernel: {}{}{}",
+      Throw(ErrorCode::kNotImplemented, "{} has no kernel: reference: {}{}{}",
             Describe(graph_, node), choice.reason,
             step.declined.empty() ? "" : "; ", step.declined);
     }
@@ -612,6 +612,8 @@ class Sizer::Impl {
   std::unique_ptr<Plan> plan_;
   std::vector<const ValueInfo*> infer_inputs_;
   std::vector<ValueInfo*> infer_outputs_;
+  std::vector<KernelInput> kernel_inputs_;
+  std::vector<TensorInfo> kernel_outputs_;
   std::vector<bool> carried_;
   size_t carried_position_ = static_cast<size_t>(-1);
 };

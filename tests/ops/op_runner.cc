@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "base/throw.h"
+#include "runtime/reference_kernel.h"
 
 namespace strop {
 
@@ -234,39 +235,55 @@ KernelContext OpRun::Context() {
   return context;
 }
 
-void OpRun::RunReference() {
+KernelRequest OpRun::Request() {
+  kernel_inputs_.assign(inputs_.size(), {});
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    kernel_inputs_[i].info = input_infos_[i].tensor;
+    kernel_inputs_[i].is_list = input_infos_[i].is_list;
+    kernel_inputs_[i].list = input_infos_[i].list;
+    if (op_->value_inputs.contains(i)) {
+      kernel_inputs_[i].constant = input_infos_[i].known;
+    }
+  }
+  kernel_outputs_.clear();
+  for (const ValueInfo& info : output_infos_) {
+    kernel_outputs_.push_back(info.tensor);
+  }
+  return {.node = *node_,
+          .op = *op_,
+          .inputs = kernel_inputs_,
+          .outputs = kernel_outputs_,
+          .num_threads = num_threads_};
+}
+
+void OpRun::Run(const KernelChoice& choice) {
   Restore();
-  STROP_CHECK(op_->reference.run != nullptr);
-  op_->reference.run(Context());
+  OwnedTensor scratch(DataType::kUint8,
+                      {static_cast<int64_t>(choice.scratch_bytes)});
+  // NaN in every float of it.
+  std::ranges::fill(scratch.values<uint8_t>(), uint8_t{0xff});
+  KernelContext context = Context();
+  context.set_scratch(static_cast<std::byte*>(scratch.view().data()));
+  choice.kernel->Run(context);
+}
+
+void OpRun::RunReference() {
+  const KernelChoice choice = MakeReferenceKernel(Request());
+  if (choice.kernel == nullptr) {
+    node_->Fail(choice.reason, ErrorCode::kNotImplemented);
+  }
+  Run(choice);
 }
 
 std::string OpRun::RunProvider(const ExecutionProvider& provider) {
-  std::vector<KernelInput> in(inputs_.size());
-  for (size_t i = 0; i < in.size(); ++i) {
-    in[i].info = input_infos_[i].tensor;
-    in[i].is_list = input_infos_[i].is_list;
-    in[i].list = input_infos_[i].list;
-    if (op_->value_inputs.contains(i)) in[i].constant = input_infos_[i].known;
-  }
-  std::vector<TensorInfo> out;
-  for (const ValueInfo& info : output_infos_) out.push_back(info.tensor);
-  KernelChoice choice = provider.Choose({.node = *node_,
-                                         .op = *op_,
-                                         .inputs = in,
-                                         .outputs = out,
-                                         .num_threads = num_threads_});
+  const KernelChoice choice = provider.Choose(Request());
   if (choice.kernel == nullptr) return choice.reason;
   for (const auto& layouts : {choice.input_layouts, choice.output_layouts}) {
     for (const Layout layout : layouts) {
       if (layout != Layout::kPlain) return "wants a blocked layout";
     }
   }
-  Restore();
-  OwnedTensor scratch(DataType::kUint8,
-                      {static_cast<int64_t>(choice.scratch_bytes)});
-  KernelContext context = Context();
-  context.set_scratch(static_cast<std::byte*>(scratch.view().data()));
-  choice.kernel->Run(context);
+  Run(choice);
   return "";
 }
 

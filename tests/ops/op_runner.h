@@ -100,6 +100,8 @@ class OpRun {
   void BindOutputs();
   void Restore();
   KernelContext Context();
+  KernelRequest Request();  // holds until the next call
+  void Run(const KernelChoice& choice);
 
   Graph graph_;
   std::unique_ptr<OpNode> node_;
@@ -111,6 +113,8 @@ class OpRun {
   std::vector<Argument> inputs_, outputs_;
   std::vector<ValueInfo> input_infos_, output_infos_;
   std::vector<const Argument*> input_arguments_, output_arguments_;
+  std::vector<KernelInput> kernel_inputs_;
+  std::vector<TensorInfo> kernel_outputs_;
   ThreadPool* pool_ = nullptr;
   int num_threads_ = 1;
 };
