@@ -207,6 +207,10 @@ void OpRun::BindOutputs() {
       STROP_CHECK(outputs_[i].tensor.shape() == info.tensor.shape);
       continue;
     }
+    if (info.tensor.shape.element_count() > (int64_t{1} << 21)) {
+      node_->Fail("would give more than a test may hold",
+                  ErrorCode::kOutOfMemory);
+    }
     output_memory_[i].Resize(info.tensor.type, info.tensor.shape);
     outputs_[i].tensor = output_memory_[i].view();
   }
@@ -222,8 +226,8 @@ void OpRun::Restore() {
   }
   for (const OwnedTensor& tensor : output_memory_) {
     const auto bytes = tensor.view().bytes();
-    // NaN for floats; a bool may hold 0 and 1 only.
-    const int fill = tensor.type() == DataType::kBool ? 0 : 0xff;
+    const bool is_bool = tensor.type() == DataType::kBool;
+    const int fill = is_bool ? fill_ & 1 : fill_;
     if (!bytes.empty()) std::memset(bytes.data(), fill, bytes.size());
   }
 }

@@ -65,7 +65,8 @@ struct OpCase {
 // All cases, in one list.
 const std::vector<OpCase>& AllOpCases();
 
-// One run of a case with inputs of one type.
+// One run of a case with inputs of one type. An output of more than two
+// million elements is an Error.
 class OpRun {
  public:
   OpRun(const OpCase& op_case, DataType type);
@@ -87,6 +88,10 @@ class OpRun {
   // What input i, or output i, holds: all elements, lists one after another.
   Numbers64 InputValues(size_t i) const;
   Numbers64 OutputValues(size_t i) const;
+
+  // What fills the bytes of outputs before a run. 0xff is NaN for floats; a
+  // bool holds the lowest bit only.
+  void set_fill(unsigned char fill) { fill_ = fill; }
 
   // Threads for the kernels; none by default.
   void set_threads(ThreadPool* pool, int num_threads) {
@@ -115,6 +120,7 @@ class OpRun {
   std::vector<const Argument*> input_arguments_, output_arguments_;
   std::vector<KernelInput> kernel_inputs_;
   std::vector<TensorInfo> kernel_outputs_;
+  unsigned char fill_ = 0xff;
   ThreadPool* pool_ = nullptr;
   int num_threads_ = 1;
 };

@@ -2,14 +2,15 @@
 //
 // Every op against its cases: expected values, float32 against float64,
 // threads against none.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <set>
 
 #include "base/thread_pool.h"
+#include "ops/mutation.h"
 #include "ops/op_runner.h"
 
 namespace strop {
@@ -114,29 +115,95 @@ TEST(OpCases, HaveTheirOwnNames) {
   }
 }
 
-bool IsFinite(const Numbers64& values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](double value) { return std::isfinite(value); });
+std::vector<std::string> OutputBytes(const OpRun& run, const OpCase& op_case) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < op_case.outputs.size(); ++i) {
+    if (!run.has_output(i)) continue;
+    const auto bytes = run.output(i).bytes();
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return all;
 }
 
-bool IsFinite(const OpCase& op_case) {
-  return std::all_of(op_case.inputs.begin(), op_case.inputs.end(),
-                     [](const CaseInput& i) { return IsFinite(i.values); }) &&
-         std::all_of(op_case.expected.begin(), op_case.expected.end(),
-                     [](const Numbers64& e) { return IsFinite(e); });
+// A kernel writes every element: NaN that stood there before makes no
+// difference.
+void ExpectNoOldElement(const OpCase& op_case, DataType type,
+                        const std::string& what) {
+  OpRun run(op_case, type);
+  run.RunReference();
+  const auto over_nan = OutputBytes(run, op_case);
+  run.set_fill(0);
+  run.RunReference();
+  EXPECT_EQ(OutputBytes(run, op_case), over_nan) << what;
 }
 
-// A kernel writes every element: the NaN that stood there before is gone.
 TEST(OpCases, LeaveNoOldElement) {
   for (const OpCase& op_case : AllOpCases()) {
-    if (!IsFinite(op_case)) continue;
-    OpRun run(op_case, op_case.types[0]);
-    run.RunReference();
-    for (size_t i = 0; i < op_case.outputs.size(); ++i) {
-      if (run.has_output(i)) {
-        EXPECT_TRUE(IsFinite(run.OutputValues(i))) << op_case.name;
-      }
+    for (const DataType type : op_case.types) {
+      ExpectNoOldElement(op_case, type, NameOf(op_case, type));
     }
+  }
+}
+
+std::string TitleOf(const OpDef& op) {
+  return fmt::format("{}:{} {}", op.domain, op.name, op.since);
+}
+
+// Runs the case, which may be refused with an Error that names the node.
+bool RunsOrIsRefused(const OpCase& op_case, const std::string& what) {
+  try {
+    ExpectNoOldElement(op_case, op_case.types[0], what);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("[" + op_case.op + " "))
+        << what << ": " << error.what();
+    EXPECT_NE(error.code(), ErrorCode::kInternal) << what << error.what();
+    return false;
+  }
+}
+
+bool HasEmptyInput(const OpCase& op_case) {
+  return std::any_of(
+      op_case.inputs.begin(), op_case.inputs.end(), [](const CaseInput& input) {
+        return !input.omitted && input.shape.element_count() == 0;
+      });
+}
+
+// Each op runs on tensors without elements. Cases that must go together with
+// another value (a shape, an index) are among the op's own.
+TEST(OpCases, RunWithoutElements) {
+  std::set<std::string> all, running;
+  for (const OpCase& op_case : AllOpCases()) {
+    const OpDef* op = FindOp(op_case.domain, op_case.op, op_case.opset);
+    if (op == nullptr || op->reference.run == nullptr) continue;
+    if (HasEmptyInput(op_case)) running.insert(TitleOf(*op));
+    ForEachEmptied(op_case, *op,
+                   [&](const std::string& what, const OpCase& emptied) {
+                     all.insert(TitleOf(*op));
+                     if (RunsOrIsRefused(emptied, op_case.name + ": " + what)) {
+                       running.insert(TitleOf(*op));
+                     }
+                   });
+  }
+  for (const std::string& op : all) {
+    EXPECT_TRUE(running.count(op)) << op;
+  }
+}
+
+// Elementwise ops take tensors of rank 0, the others take or refuse them.
+TEST(OpCases, RunOnScalars) {
+  std::set<std::string> elementwise, running;
+  for (const OpCase& op_case : AllOpCases()) {
+    const OpDef* op = FindOp(op_case.domain, op_case.op, op_case.opset);
+    if (op == nullptr || op->reference.run == nullptr) continue;
+    if (op->cheap || op->keeps_zero) elementwise.insert(TitleOf(*op));
+    if (RunsOrIsRefused(WithScalars(op_case), op_case.name)) {
+      running.insert(TitleOf(*op));
+    }
+  }
+  EXPECT_GT(elementwise.size(), 50u);
+  for (const std::string& op : elementwise) {
+    EXPECT_TRUE(running.count(op)) << op;
   }
 }
 

@@ -247,6 +247,12 @@ Cases IndexCases() {
                   Int64s({1}, {-2})},
        .domain = kMs,
        .expected = {{0, 2, 0, 1, 0, 4, 0, 3}}},
+      {.name = "SliceGrad/nothing taken",
+       .op = "SliceGrad",
+       .inputs = {In({2, 0}), Int64s({2}, {2, 1}), Int64s({1}, {1}),
+                  Int64s({1}, {1}), Int64s({1}, {1})},
+       .domain = kMs,
+       .expected = {{0, 0}}},
   };
 }
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cases with one thing spoilt: each ends in an Error that names the node, or
+// in a run whose outputs are written in full. Never in a crash: the address
+// sanitizer runs this too.
+#include "ops/mutation.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "ops/op_runner.h"
+
+namespace strop {
+namespace {
+
+// STROP_SHOW_MUTANTS=1 names each before it runs: for finding a crash.
+const bool show_mutants = std::getenv("STROP_SHOW_MUTANTS") != nullptr;
+
+std::vector<std::string> OutputBytes(const OpRun& run, const OpCase& op_case) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < op_case.outputs.size(); ++i) {
+    if (!run.has_output(i)) continue;
+    const auto bytes = run.output(i).bytes();
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return all;
+}
+
+enum class End { kRan, kError };
+
+// Runs the case twice, over other memory. Fails the test where the outcome is
+// neither an Error that names the node nor a full result.
+End RunMutant(const OpCase& op_case, DataType type, const std::string& what,
+              const ExecutionProvider& provider) {
+  if (show_mutants) std::cerr << what << "\n";
+  try {
+    OpRun run(op_case, type);
+    run.set_fill(0xff);
+    run.RunReference();
+    const auto first = OutputBytes(run, op_case);
+    run.set_fill(0);
+    run.RunReference();
+    EXPECT_EQ(OutputBytes(run, op_case), first)
+        << what << ": elements are not written";
+    run.set_fill(0xff);
+    if (!run.RunProvider(provider).empty()) return End::kRan;
+    const auto of_provider = OutputBytes(run, op_case);
+    run.set_fill(0);
+    run.RunProvider(provider);
+    EXPECT_EQ(OutputBytes(run, op_case), of_provider)
+        << what << ": the kernel does not write elements";
+    return End::kRan;
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(text.starts_with("[" + op_case.op + " \""))
+        << what << ": " << text;
+    EXPECT_NE(error.code(), ErrorCode::kInternal) << what << ": " << text;
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << what << ": " << error.what();
+  }
+  return End::kError;
+}
+
+std::string TitleOf(const OpCase& op_case, DataType type,
+                    const std::string& what) {
+  return fmt::format("{} ({}): {}", op_case.name, DataTypeName(type), what);
+}
+
+TEST(Mutants, EndInAnErrorOrAFullResult) {
+  const auto provider = CpuExecutionProvider();
+  int ran = 0, refused = 0;
+  for (const OpCase& op_case : AllOpCases()) {
+    const OpDef* op = FindOp(op_case.domain, op_case.op, op_case.opset);
+    if (op == nullptr || op->reference.run == nullptr) continue;
+    const DataType type = op_case.types[0];
+    ForEachMutant(
+        op_case, type, [&](const std::string& what, const OpCase& mutant) {
+          const End end =
+              RunMutant(mutant, type, TitleOf(op_case, type, what), *provider);
+          (end == End::kRan ? ran : refused) += 1;
+        });
+  }
+  fmt::print("{} mutants ran, {} were refused\n", ran, refused);
+  EXPECT_GT(ran, 1000);
+  EXPECT_GT(refused, 1000);
+}
+
+}  // namespace
+}  // namespace strop
