@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Holds docs/operators.md against the lists of ops and kernels.
+//
+//   operators_document_test --write
+//
+// writes it anew.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/registry.h"
+#include "providers/cpu/kernel_list.h"
+
+namespace strop {
+namespace {
+
+constexpr char kHead[] =
+    R"(<!-- Written by operators_document_test --write; do not edit. -->
+
+# Operators
+
+Opsets 6 to 28 of ONNX run. Where "opsets" is empty, an op means the same in
+all of them that have it; older spellings (an attribute that became an input)
+are read as the newest one.
+
+"Types" are those of the tensors that the op computes with. *floats* are
+float32, float64, float16 and bfloat16: arithmetic on the 16-bit types happens
+in float32. *integers* are the signed and unsigned ones of 8, 16, 32 and 64
+bits. An op without types is rewritten into others before it runs.
+
+"Kernels" are the fast ones for the CPU, best first; each serves some shapes
+and types (`strop inspect --plan` tells which and why). All else runs on plain
+reference kernels.
+)";
+
+bool Supports(const OpDef& op, DataType type) {
+  return op.reference.supports != nullptr && op.reference.supports(type);
+}
+
+void Append(std::string& to, std::string_view word) {
+  if (!to.empty()) to += ", ";
+  to += word;
+}
+
+std::string TypesOf(const OpDef& op) {
+  std::string types;
+  const bool is_wide = Supports(op, DataType::kFloat64);
+  if (is_wide && Supports(op, DataType::kFloat32)) {
+    Append(types, "floats");
+  } else if (Supports(op, DataType::kFloat32)) {
+    Append(types, "float32, float16, bfloat16");
+  } else if (is_wide) {
+    Append(types, "float64");
+  }
+  std::string integers;
+  int count = 0;
+  for (const DataType type :
+       {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64,
+        DataType::kUint8, DataType::kUint16, DataType::kUint32,
+        DataType::kUint64}) {
+    if (!Supports(op, type)) continue;
+    Append(integers, DataTypeName(type));
+    ++count;
+  }
+  if (count > 0) Append(types, count == 8 ? "integers" : integers);
+  if (Supports(op, DataType::kBool)) Append(types, "bool");
+  return types;
+}
+
+// "1 to 12", "13 and later", or nothing where one meaning holds throughout.
+std::string OpsetsOf(std::span<const OpDef* const> all, size_t index) {
+  const OpDef& op = *all[index];
+  const auto is_same_op = [&](size_t i) {
+    return i < all.size() && all[i]->name == op.name &&
+           all[i]->domain == op.domain;
+  };
+  if (is_same_op(index + 1)) {
+    return fmt::format("{} to {}", op.since, all[index + 1]->since - 1);
+  }
+  const bool is_newer = index > 0 && is_same_op(index - 1);
+  return is_newer ? fmt::format("{} and later", op.since) : "";
+}
+
+std::string KernelsOf(const OpDef& op) {
+  std::string names;
+  for (const KernelEntry& kernel : KernelList()) {
+    if (kernel.domain == op.domain && kernel.op == op.name) {
+      Append(names, kernel.name);
+    }
+  }
+  return names;
+}
+
+std::string Section(std::string_view title, std::string_view domain) {
+  std::string rows;
+  const auto all = AllOps();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i]->domain != domain) continue;
+    rows += fmt::format("| {} | {} | {} | {} |\n", all[i]->name,
+                        OpsetsOf(all, i), TypesOf(*all[i]), KernelsOf(*all[i]));
+  }
+  if (rows.empty()) return "";
+  return fmt::format(
+      "\n## {}\n\n| op | opsets | types | kernels |\n|---|---|---|---|\n{}",
+      title, rows);
+}
+
+std::string Document() {
+  return kHead + Section("ONNX (`ai.onnx`)", kOnnx) +
+         Section("ONNX, previews (`ai.onnx.preview`)", "ai.onnx.preview") +
+         Section("ONNX Runtime (`com.microsoft`)", kMicrosoft) +
+         Section("Strop (`strop`)", kStrop);
+}
+
+TEST(OperatorsDocument, IsUpToDate) {
+#ifndef STROP_WITH_ONEDNN
+  GTEST_SKIP() << "the document lists the kernels of oneDNN too";
+#endif
+  std::ifstream file(STROP_OPERATORS_DOCUMENT);
+  const std::string text((std::istreambuf_iterator<char>(file)),
+                         std::istreambuf_iterator<char>());
+  EXPECT_EQ(text, Document())
+      << "write it anew: operators_document_test --write";
+}
+
+TEST(OperatorsDocument, HasEveryOp) {
+  const std::string text = Document();
+  for (const OpDef* op : AllOps()) {
+    if (op->domain == kInternal) continue;
+    EXPECT_NE(text.find(fmt::format("| {} |", op->name)), std::string::npos)
+        << op->domain << ":" << op->name;
+  }
+}
+
+}  // namespace
+}  // namespace strop
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc > 1 && std::string(argv[1]) == "--write") {
+    std::ofstream(STROP_OPERATORS_DOCUMENT) << strop::Document();
+    return 0;
+  }
+  return RUN_ALL_TESTS();
+}
