@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -34,6 +36,53 @@ std::vector<std::string> OutputBytes(const OpRun& run, const OpCase& op_case) {
 
 enum class End { kRan, kError };
 
+bool IsFinite(const Numbers64& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double value) { return std::isfinite(value); });
+}
+
+bool HasFiniteAttributes(const OpCase& op_case) {
+  return std::all_of(op_case.attributes.begin(), op_case.attributes.end(),
+                     [](const auto& attribute) {
+                       const auto* x = std::get_if<float>(&attribute.second);
+                       return x == nullptr || std::isfinite(*x);
+                     });
+}
+
+using Results = std::vector<Numbers64>;
+
+Results ResultsOf(const OpRun& run, const OpCase& op_case) {
+  Results results;
+  for (size_t i = 0; i < op_case.outputs.size(); ++i) {
+    if (run.has_output(i)) results.push_back(run.OutputValues(i));
+  }
+  return results;
+}
+
+// Runs a kernel of the provider, if it has one, over NaN and over zeros.
+// Where all is finite it must agree with the reference kernel.
+void RunProvider(OpRun& run, const OpCase& op_case,
+                 const ExecutionProvider& provider, const std::string& what) {
+  const Results expected = ResultsOf(run, op_case);
+  run.set_fill(0xff);
+  if (!run.RunProvider(provider).empty()) return;
+  const auto over_nan = OutputBytes(run, op_case);
+  run.set_fill(0);
+  run.RunProvider(provider);
+  EXPECT_EQ(OutputBytes(run, op_case), over_nan)
+      << what << ": the kernel does not write elements";
+  if (!HasFiniteAttributes(op_case) ||
+      !std::all_of(expected.begin(), expected.end(),
+                   [](const auto& values) { return IsFinite(values); })) {
+    return;
+  }
+  const Results actual = ResultsOf(run, op_case);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ExpectNear(actual[i], expected[i], 1e-5,
+               fmt::format("{}, output {}", what, i));
+  }
+}
+
 // Runs the case twice, over other memory. Fails the test where the outcome is
 // neither an Error that names the node nor a full result.
 End RunMutant(const OpCase& op_case, DataType type, const std::string& what,
@@ -48,13 +97,7 @@ End RunMutant(const OpCase& op_case, DataType type, const std::string& what,
     run.RunReference();
     EXPECT_EQ(OutputBytes(run, op_case), first)
         << what << ": elements are not written";
-    run.set_fill(0xff);
-    if (!run.RunProvider(provider).empty()) return End::kRan;
-    const auto of_provider = OutputBytes(run, op_case);
-    run.set_fill(0);
-    run.RunProvider(provider);
-    EXPECT_EQ(OutputBytes(run, op_case), of_provider)
-        << what << ": the kernel does not write elements";
+    RunProvider(run, op_case, provider, what);
     return End::kRan;
   } catch (const Error& error) {
     const std::string text = error.what();
