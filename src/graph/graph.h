@@ -196,6 +196,9 @@ class Graph {
   // a value twice is listed twice. Sub-graphs' uses of outer names count for
   // the node that holds the sub-graph.
   std::vector<std::vector<NodeId>> Consumers() const;
+  // What a node reads: its inputs that are there, and what its sub-graphs
+  // read of this graph. A value that is read twice is listed twice.
+  std::vector<ValueId> Reads(const Node& node) const;
   // Orders nodes by their dependencies, keeping the given order where it is
   // free. Throws kInvalidGraph naming the nodes of a cycle, and a value that
   // is read but comes from nowhere.
@@ -206,7 +209,6 @@ class Graph {
   std::vector<std::string> OuterUses() const;
 
  private:
-  std::vector<ValueId> Reads(const Node& node) const;
   void KeepNames(const Graph& subgraph);
   void ReplaceHere(ValueId from, ValueId to);
   void RenameOuter(const std::string& from, const std::string& to);

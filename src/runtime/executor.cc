@@ -5,6 +5,7 @@
 
 #include "base/throw.h"
 #include "runtime/bound_plan.h"
+#include "runtime/control_flow.h"
 #include "runtime/size.h"
 
 namespace strop {
@@ -18,6 +19,9 @@ class Executor::Impl {
     for (ValueId id : lowered_.graph.inputs()) {
       is_list_.push_back(lowered_.graph.value(id).type.kind ==
                          ValueType::Kind::kTensorList);
+    }
+    if (!lowered_.bodies.empty()) {
+      control_flow_ = std::make_unique<ControlFlow>(lowered_, options_);
     }
   }
 
@@ -123,7 +127,8 @@ class Executor::Impl {
 
   void Remake(Entry& entry, std::span<const Argument> inputs) {
     SizeOptions options = {.providers = options_.providers,
-                           .num_threads = options_.num_threads};
+                           .num_threads = options_.num_threads,
+                           .control_flow = control_flow_.get()};
     auto sizer = std::make_unique<Sizer>(lowered_, inputs, options);
     std::unique_ptr<Plan> plan = sizer->Next();
     if (!sizer->done()) {
@@ -175,7 +180,7 @@ class Executor::Impl {
                          options_.profiler);
       if (last) return;
       entry.sizer->Carry(plan, segment.arena.base());
-      bound = Bind(entry.sizer->Next());
+      bound = Bind(entry.sizer->Next(&random));
     }
   }
 
@@ -183,6 +188,7 @@ class Executor::Impl {
   std::vector<bool> is_list_;  // by graph input
   std::shared_ptr<Arena> arena_;
   ExecutorOptions options_;
+  std::unique_ptr<ControlFlow> control_flow_;  // null: no sub-graphs
   std::vector<std::unique_ptr<Entry>> plans_;
   std::vector<Segment> segments_;
   BoundPlan* current_ = nullptr;

@@ -67,8 +67,8 @@ std::vector<NodeId> WritesLast(const LoweredGraph& lowered) {
   for (NodeId id : lowered.order) {
     const Node& node = graph.node(id);
     bool is_late = lowered.writes_inputs[static_cast<size_t>(id.index)];
-    for (ValueId input : node.inputs) {
-      is_late = is_late || (input && late[static_cast<size_t>(input.index)]);
+    for (ValueId read : graph.Reads(node)) {
+      is_late = is_late || late[static_cast<size_t>(read.index)];
     }
     for (ValueId output : node.outputs) {
       if (output) late[static_cast<size_t>(output.index)] = is_late;
@@ -87,8 +87,8 @@ void MarkNeeded(const Graph& graph, NodeId node, std::vector<bool>& needed) {
     stack.pop_back();
     if (!id || needed[static_cast<size_t>(id.index)]) continue;
     needed[static_cast<size_t>(id.index)] = true;
-    for (ValueId input : graph.node(id).inputs) {
-      if (input) stack.push_back(graph.value(input).producer);
+    for (ValueId read : graph.Reads(graph.node(id))) {
+      stack.push_back(graph.value(read).producer);
     }
   }
 }
@@ -100,7 +100,65 @@ bool IsCustom(const OpDef* op,
   });
 }
 
+// The sub-graph with what it reads of `around` as further inputs.
+LoweredBody LowerBody(const Graph& around, const Graph& subgraph,
+                      std::string attribute,
+                      std::span<const CustomOpDomain* const> custom_ops) {
+  LoweredBody body;
+  body.attribute = std::move(attribute);
+  Graph graph = subgraph;
+  std::vector<ValueId> inputs(graph.inputs().begin(), graph.inputs().end());
+  const std::vector<std::string> uses = subgraph.OuterUses();
+  for (const std::string& name : std::set(uses.begin(), uses.end())) {
+    const ValueId source = around.Find(name);
+    if (!source) {
+      Throw(ErrorCode::kInvalidGraph,
+            "a sub-graph of \"{}\" reads \"{}\", which comes from nowhere",
+            around.name, name);
+    }
+    // A name that only a sub-graph of the sub-graph reads is not there yet.
+    ValueId inside = graph.Find(name);
+    if (!inside) inside = graph.AddValue(name);
+    graph.value(inside).outer = false;
+    inputs.push_back(inside);
+    body.captured.push_back(source);
+  }
+  graph.SetInputs(std::move(inputs));
+  body.lowered = Lower(std::move(graph), custom_ops);
+  return body;
+}
+
+void LowerBodies(LoweredGraph& lowered,
+                 std::span<const CustomOpDomain* const> custom_ops) {
+  const Graph& graph = lowered.graph;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!IsControlFlow(node)) continue;
+    auto& bodies = lowered.bodies[id.index];
+    const bool is_if = node.op_type == "If";
+    for (const char* name : {"then_branch", "else_branch", "body"}) {
+      if (is_if == (std::string_view(name) == "body")) continue;
+      const Attribute* attribute = node.FindAttribute(name);
+      const auto* subgraph =
+          attribute == nullptr
+              ? nullptr
+              : std::get_if<std::shared_ptr<const Graph>>(&attribute->value);
+      if (subgraph == nullptr || *subgraph == nullptr) {
+        Throw(ErrorCode::kInvalidGraph, "{} has no sub-graph \"{}\"",
+              Describe(graph, node), name);
+      }
+      bodies.push_back(LowerBody(graph, **subgraph, name, custom_ops));
+    }
+  }
+}
+
 }  // namespace
+
+bool IsControlFlow(const Node& node) {
+  return node.domain.empty() &&
+         (node.op_type == "If" || node.op_type == "Loop" ||
+          node.op_type == "Scan");
+}
 
 LoweredGraph Lower(Graph graph,
                    std::span<const CustomOpDomain* const> custom_ops) {
@@ -130,6 +188,7 @@ LoweredGraph Lower(Graph graph,
     }
   }
   lowered.order_writes_last = WritesLast(lowered);
+  LowerBodies(lowered, custom_ops);
   return lowered;
 }
 

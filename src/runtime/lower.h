@@ -3,13 +3,17 @@
 // Lower: what is fixed for a graph whatever its input shapes are.
 #pragma once
 
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
 #include "strop/op.h"
 
 namespace strop {
+
+struct LoweredBody;
 
 struct LoweredGraph {
   Graph graph;
@@ -23,7 +27,20 @@ struct LoweredGraph {
   std::vector<NodeId> order_writes_last;
   std::vector<const OpDef*> ops;    // by node index
   std::vector<bool> writes_inputs;  // by node index: mutates a graph input
+  // The sub-graphs of If, Loop and Scan, by node index.
+  std::map<int32_t, std::vector<LoweredBody>> bodies;
 };
+
+// A sub-graph as a graph of its own.
+struct LoweredBody {
+  std::string attribute;  // "then_branch", "else_branch" or "body"
+  // Its inputs are those of the sub-graph, then the captured values.
+  LoweredGraph lowered;
+  std::vector<ValueId> captured;  // values of the graph around
+};
+
+// Whether the node is an If, Loop or Scan of ONNX.
+bool IsControlFlow(const Node& node);
 
 // Finds the OpDef of every node. Throws kNotImplemented that names every
 // node without one, and kInvalidGraph for a wrong number of inputs or

@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "ops/registry.h"
+#include "runtime/control_flow.h"
 #include "runtime/fold.h"
 #include "runtime/place.h"
 #include "runtime/reference_kernel.h"
@@ -59,7 +60,8 @@ class Sizer::Impl {
     for (ValueId id : graph_.initializers()) DescribeInitializer(id);
   }
 
-  std::unique_ptr<Plan> Next() {
+  std::unique_ptr<Plan> Next(const RandomKey* random) {
+    random_ = random;
     plan_ = std::make_unique<Plan>();
     plan_->graph = &graph_;
     for (ValueState& state : states_) {
@@ -124,12 +126,8 @@ class Sizer::Impl {
   // What the caller gave counts as known only where the next node needs it by
   // value: everything else is left to kernels.
   void CarryInputs() {
-    const NodeId id = order_[position_];
-    const Node& node = graph_.node(id);
-    const OpDef& op = *lowered_.ops[static_cast<size_t>(id.index)];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!node.inputs[i] || !op.value_inputs.contains(i)) continue;
-      ValueState& state = State(node.inputs[i]);
+    for (ValueId id : NeededByValue(order_[position_])) {
+      ValueState& state = State(id);
       if (state.info.known != nullptr) continue;
       const void* data = nullptr;
       if (state.input >= 0 && !state.info.is_list) {
@@ -139,12 +137,31 @@ class Sizer::Impl {
       if (data == nullptr) {
         Throw(ErrorCode::kNotImplemented,
               "{} needs the value of \"{}\", which cannot be known before it",
-              Describe(graph_, node), graph_.value_name(node.inputs[i]));
+              Describe(graph_, graph_.node(order_[position_])),
+              graph_.value_name(id));
       }
       state.address = data;
       state.varies = true;
       SetKnown(state, data);
     }
+  }
+
+  // What must be known before the node can be sized.
+  std::vector<ValueId> NeededByValue(NodeId id) const {
+    if (IsControl(id)) return options_.control_flow->Reads(id);
+    const Node& node = graph_.node(id);
+    const OpDef& op = *lowered_.ops[static_cast<size_t>(id.index)];
+    std::vector<ValueId> needed;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] && op.value_inputs.contains(i)) {
+        needed.push_back(node.inputs[i]);
+      }
+    }
+    return needed;
+  }
+
+  bool IsControl(NodeId id) const {
+    return options_.control_flow != nullptr && options_.control_flow->Has(id);
   }
 
   void DescribeInitializer(ValueId id) {
@@ -273,7 +290,8 @@ class Sizer::Impl {
   bool SizeNode(NodeId id) {
     const Node& node = graph_.node(id);
     const OpDef& op = *lowered_.ops[static_cast<size_t>(id.index)];
-    if (!ValuesKnown(node, op)) return false;
+    if (!ValuesKnown(id, node)) return false;
+    if (IsControl(id)) return RunControl(id, node);
     InferNode(node, op);
     if (op.is_view && AddView(node)) return true;
     if (Fold(node, op)) return true;
@@ -281,18 +299,33 @@ class Sizer::Impl {
     return true;
   }
 
-  bool ValuesKnown(const Node& node, const OpDef& op) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!node.inputs[i]) continue;
-      const ValueState& state = State(node.inputs[i]);
-      if (!state.inferred) {
+  bool ValuesKnown(NodeId id, const Node& node) {
+    for (ValueId read : graph_.Reads(node)) {
+      if (!State(read).inferred) {
         Throw(ErrorCode::kInvalidGraph, "{} reads \"{}\", which has no value",
-              Describe(graph_, node), graph_.value_name(node.inputs[i]));
-      }
-      if (op.value_inputs.contains(i) && state.info.known == nullptr) {
-        return false;
+              Describe(graph_, node), graph_.value_name(read));
       }
     }
+    return std::ranges::all_of(NeededByValue(id), [this](ValueId needed) {
+      return State(needed).info.known != nullptr;
+    });
+  }
+
+  // Runs the node now: all that it reads is known. False where it draws
+  // random numbers and the step has not begun.
+  bool RunControl(NodeId id, const Node& node) {
+    ControlFlow& control = *options_.control_flow;
+    if (control.IsRandom(id) && random_ == nullptr) return false;
+    bool varies = control.IsRandom(id);
+    for (ValueId read : control.Reads(id)) {
+      varies = varies || State(read).varies;
+    }
+    SetComputed(
+        node,
+        control.Run(
+            id, [this](ValueId value) { return *State(value).info.known; },
+            random_ != nullptr ? *random_ : RandomKey{}),
+        varies);
     return true;
   }
 
@@ -572,8 +605,8 @@ class Sizer::Impl {
     if (carried_position_ != position_) {
       carried_.assign(states_.size(), false);
       for (size_t p = position_; p < order_.size(); ++p) {
-        for (ValueId input : graph_.node(order_[p]).inputs) {
-          if (input) carried_[static_cast<size_t>(input.index)] = true;
+        for (ValueId read : graph_.Reads(graph_.node(order_[p]))) {
+          carried_[static_cast<size_t>(read.index)] = true;
         }
       }
       for (ValueId output : graph_.outputs()) {
@@ -609,6 +642,7 @@ class Sizer::Impl {
   std::vector<ValueState> states_;
   std::deque<Tensor> known_;
   size_t position_ = 0;  // in order_
+  const RandomKey* random_ = nullptr;
   std::unique_ptr<Plan> plan_;
   std::vector<const ValueInfo*> infer_inputs_;
   std::vector<ValueInfo*> infer_outputs_;
@@ -623,7 +657,9 @@ Sizer::Sizer(const LoweredGraph& lowered, std::span<const Argument> inputs,
     : impl_(std::make_unique<Impl>(lowered, inputs, options)) {}
 Sizer::~Sizer() = default;
 
-std::unique_ptr<Plan> Sizer::Next() { return impl_->Next(); }
+std::unique_ptr<Plan> Sizer::Next(const RandomKey* random) {
+  return impl_->Next(random);
+}
 bool Sizer::done() const { return impl_->done(); }
 void Sizer::Carry(const Plan& plan, std::byte* base) {
   impl_->Carry(plan, base);

@@ -19,11 +19,15 @@
 
 namespace strop {
 
+class ControlFlow;
+
 struct SizeOptions {
   std::span<const std::shared_ptr<ExecutionProvider>> providers;
   int num_threads = 1;
   // Nodes run in LoweredGraph::order_writes_last.
   bool writes_last = false;
+  // Runs the nodes with sub-graphs; null where the graph has none.
+  ControlFlow* control_flow = nullptr;
 };
 
 class Sizer {
@@ -36,8 +40,9 @@ class Sizer {
 
   // The plan for the nodes up to the end, or up to the first node that needs
   // a value that is not known yet. Throws Error from shape inference, and
-  // kNotImplemented where no kernel exists for a node.
-  std::unique_ptr<Plan> Next();
+  // kNotImplemented where no kernel exists for a node. `random` is that of
+  // the step; null before the step, when nothing random may be drawn.
+  std::unique_ptr<Plan> Next(const RandomKey* random = nullptr);
 
   bool done() const;
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// If, Loop and Scan: nodes that run sub-graphs. What they give depends on
+// data, so they run between the segments of a plan (size.h), each sub-graph
+// with an executor of its own.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/executor.h"
+#include "runtime/lower.h"
+
+namespace strop {
+
+class ControlFlow {
+ public:
+  using Tensors = std::vector<std::unique_ptr<OwnedTensor>>;
+  // The value of what the node reads. Its data is not null.
+  using ValueOf = std::function<Tensor(ValueId)>;
+
+  // Takes the sub-graphs out of `lowered`, which outlives this.
+  ControlFlow(LoweredGraph& lowered, const ExecutorOptions& options);
+  ~ControlFlow();
+
+  bool Has(NodeId node) const;
+  // What the node reads, its sub-graphs included.
+  const std::vector<ValueId>& Reads(NodeId node) const;
+  // Whether a sub-graph draws random numbers, so that it may not be run
+  // before the step.
+  bool IsRandom(NodeId node) const;
+
+  // Runs the node. One tensor for each output, null where it is left out.
+  Tensors Run(NodeId node, const ValueOf& value_of, const RandomKey& random);
+
+ private:
+  struct Entry;
+  const Graph& graph_;
+  std::map<int32_t, std::unique_ptr<Entry>> entries_;
+};
+
+}  // namespace strop
