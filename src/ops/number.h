@@ -33,6 +33,18 @@ T FromDouble(double x) {
   }
 }
 
+template <class T>
+double ToDouble(T x) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(x);
+  } else {
+    return static_cast<double>(ToFloat(x));
+  }
+}
+
+// The number that a tensor of one element holds.
+double NumberOf(const OpNode& node, const Tensor& tensor);
+
 // The element type that an int attribute names; the fallback when it is
 // absent. Throws when kernels do not know the type.
 DataType TypeAttribute(const OpNode& node, std::string_view attribute,

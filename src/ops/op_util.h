@@ -124,10 +124,11 @@ void FillZero(const Tensor& tensor);
 // --- Integer arithmetic wraps around, as two's complement does
 
 template <class T>
-using Wrapping = std::conditional_t<
-    (sizeof(T) < sizeof(unsigned)), unsigned,
-    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                std::type_identity<T>>::type>;
+using Wrapping =
+    std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned,
+                       typename std::conditional_t<
+                           std::is_integral_v<T> && !std::is_same_v<T, bool>,
+                           std::make_unsigned<T>, std::type_identity<T>>::type>;
 
 template <class T>
 constexpr T Plus(T a, T b) {

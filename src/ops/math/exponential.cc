@@ -35,11 +35,12 @@ extern constexpr OpDef kReciprocal = {
     .may_overwrite = {0},
     .cheap = true};
 
-// y = 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+// y = 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x; integers (until
+// opset 12) cut off the fraction
 extern constexpr OpDef kErf = {
     .name = "Erf",
     .infer = SameAsInput,
-    .reference = Unary<Floats, 8>([](auto x) { return std::erf(x); }),
+    .reference = Unary<Numbers, 8>([](auto x) { return std::erf(x); }),
     .may_overwrite = {0},
     .keeps_zero = true};
 

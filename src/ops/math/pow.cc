@@ -2,11 +2,15 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/number.h"
 
 namespace strop::ops {
 namespace {
 
 using PowTypes = TypeList<float, double, int32_t, int64_t>;
+using ExponentTypes =
+    TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t,
+             uint16_t, uint32_t, uint64_t, Float16, Bfloat16>;
 
 // By squaring, wrapping around. A negative exponent gives 1 / x^|n| rounded
 // towards zero.
@@ -25,24 +29,12 @@ T IntegerPow(T x, E exponent) {
   return result;
 }
 
-template <class T>
-T FromDouble(double x) {
-  if constexpr (std::is_integral_v<T>) {
-    constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
-    if (std::isnan(x)) return 0;
-    if (x <= kLow) return std::numeric_limits<T>::min();
-    if (x >= -kLow) return std::numeric_limits<T>::max();
-  }
-  return static_cast<T>(x);
-}
-
 template <class T, class E>
 T Power(T x, E exponent) {
   if constexpr (std::is_integral_v<T> && std::is_integral_v<E>) {
     return IntegerPow(x, exponent);
   } else {
-    return FromDouble<T>(
-        std::pow(static_cast<double>(x), static_cast<double>(exponent)));
+    return FromDouble<T>(std::pow(static_cast<double>(x), ToDouble(exponent)));
   }
 }
 
@@ -54,7 +46,7 @@ void RunPow(const KernelContext& c) {
     const auto apply = [&](auto f) {
       RunBinary<T, E, T>(c, c.input(0), exponents, c.output(0), 1, f);
     };
-    const double e = static_cast<double>(exponents.values<E>()[0]);
+    const double e = ToDouble(exponents.values<E>()[0]);
     if (e == 2) return apply([](T x, E) { return Times(x, x); });
     if (e == 3) return apply([](T x, E) { return Times(Times(x, x), x); });
     if (e == 1) return apply([](T x, E) { return x; });
@@ -76,7 +68,7 @@ extern constexpr OpDef kPow = {
     .inputs = {2, 2},
     .infer = InferPow,
     .reference = Instantiate<PowTypes>([]<class T>(const KernelContext& c) {
-      if (!DispatchType(PowTypes{}, c.input(1).type(),
+      if (!DispatchType(ExponentTypes{}, c.input(1).type(),
                         [&]<class E>() { RunPow<T, E>(c); })) {
         Fail(c.node(), ErrorCode::kNotImplemented,
              "exponents of type {} are not supported",

@@ -14,7 +14,7 @@ namespace {
 using ReduceTypes =
     TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
 using OrderedTypes = TypeList<float, double, int8_t, int32_t, int64_t, uint8_t,
-                              uint32_t, uint64_t>;
+                              uint32_t, uint64_t, bool>;
 
 template <class T>
 struct Summing {

@@ -3,8 +3,7 @@
 // Dropout: inputs data, ratio (optional, 0.5), training_mode (optional,
 // false). Elements whose random number in [0, 1) is below the ratio are
 // dropped, the others scaled by 1 / (1 - ratio).
-#include "base/random.h"
-#include "ops/op_util.h"
+#include "ops/random/stream.h"
 
 namespace strop::ops {
 namespace {
@@ -39,15 +38,6 @@ void InferDropoutGrad(InferContext& c) {
   RequireShape(c, 1, c.input(0).shape);
   CheckSettings(c, 2);
   SameAsInput(c);
-}
-
-// A node with a seed has a stream of its own, the same in every session.
-RandomKey StreamOf(const KernelContext& c) {
-  RandomKey key = c.random();
-  if (c.node().Has("seed")) {
-    key.seed = static_cast<uint64_t>(c.node().Int("seed"));
-  }
-  return key;
 }
 
 template <class T>

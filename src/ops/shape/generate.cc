@@ -4,12 +4,26 @@
 #include <cmath>
 #include <type_traits>
 
-#include "ops/op_util.h"
+#include "ops/number.h"
 
 namespace strop::ops {
 namespace {
 
-using RangeTypes = TypeList<float, double, int16_t, int32_t, int64_t>;
+using RangeTypes =
+    TypeList<float, double, int16_t, int32_t, int64_t, Float16, Bfloat16>;
+
+// The type that a range of T is counted in.
+template <class T>
+using RangeNumber = std::conditional_t<std::is_arithmetic_v<T>, T, double>;
+
+template <class T>
+RangeNumber<T> NumberAt(const Tensor& tensor) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return tensor.values<T>()[0];
+  } else {
+    return ToDouble(tensor.values<T>()[0]);
+  }
+}
 
 // start, limit, delta: ceil((limit - start) / delta) numbers, none if that
 // is negative.
@@ -41,9 +55,9 @@ void InferRange(InferContext& c) {
     RequireOneElement(c, i);
   }
   const auto set = [&]<class T>() {
-    const auto number = [&](size_t i) { return c.value(i).values<T>()[0]; };
     c.SetOutput(0, c.input(0).type,
-                {RangeCount<T>(c.node(), number(0), number(1), number(2))});
+                {RangeCount(c.node(), NumberAt<T>(c.value(0)),
+                            NumberAt<T>(c.value(1)), NumberAt<T>(c.value(2)))});
   };
   if (!DispatchType(RangeTypes{}, c.input(0).type, set)) {
     Fail(c.node(), ErrorCode::kNotImplemented,
@@ -149,10 +163,16 @@ extern constexpr OpDef kRange = {
     .inputs = {3, 3},
     .infer = InferRange,
     .reference = Instantiate<RangeTypes>([]<class T>(const KernelContext& c) {
-      const T start = c.scalar<T>(0), delta = c.scalar<T>(2);
+      using N = RangeNumber<T>;
+      const N start = NumberAt<T>(c.input(0)), delta = NumberAt<T>(c.input(2));
       const auto y = c.out<T>(0);
       for (size_t i = 0; i < y.size(); ++i) {
-        y[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+        const N number = static_cast<N>(start + static_cast<N>(i) * delta);
+        if constexpr (std::is_same_v<N, T>) {
+          y[i] = number;
+        } else {
+          y[i] = FromDouble<T>(number);
+        }
       }
     }),
     .value_inputs = {0, 1, 2},

@@ -9,7 +9,8 @@ const std::vector<OpCase>& AllOpCases() {
     for (Cases (*list)() :
          {ArithmeticCases, UnaryCases, LogicCases, ReduceCases, MatrixCases,
           ShapeCases, IndexCases, ActivationCases, ConvPoolCases,
-          NormalizationCases, TrainingCases, FusedCases, ElementwiseCases}) {
+          NormalizationCases, TrainingCases, FusedCases, ElementwiseCases,
+          EinsumCases, RandomCases, SignalCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

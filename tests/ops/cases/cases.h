@@ -58,5 +58,8 @@ Cases NormalizationCases();
 Cases TrainingCases();
 Cases FusedCases();
 Cases ElementwiseCases();
+Cases EinsumCases();
+Cases RandomCases();
+Cases SignalCases();
 
 }  // namespace strop

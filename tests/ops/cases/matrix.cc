@@ -89,6 +89,28 @@ Cases MatrixCases() {
        .attributes = {{"transBatchB", one}, {"transB", one}},
        .domain = kMs,
        .expected = {{1, 7, 6, 12}}},
+      {.name = "Det",
+       .op = "Det",
+       .inputs = {In({2, 2}, {1, 2, 3, 4})},
+       .expected = {{-2}}},
+      // The second matrix needs another row first; the third has no inverse.
+      {.name = "Det/batches",
+       .op = "Det",
+       .inputs = {In({3, 1, 3, 3}, {2, 0, 1, 1, 3, 2, 1, 1, 4, 0, 1, 0, 0, 0,
+                                    2, 3, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9})},
+       .expected = {{18, 6, 0}}},
+      {.name = "Det/one number",
+       .op = "Det",
+       .inputs = {In({2, 1, 1}, {-3, 0})},
+       .expected = {{-3, 0}}},
+      {.name = "Det/no row",
+       .op = "Det",
+       .inputs = {In({2, 0, 0})},
+       .expected = {{1, 1}}},
+      {.name = "Det/no matrix",
+       .op = "Det",
+       .inputs = {In({0, 2, 2})},
+       .expected = {{}}},
   };
 }
 
