@@ -3,18 +3,6 @@
 
 namespace strop::ops {
 
-double NumberOf(const OpNode& node, const Tensor& tensor) {
-  double number = 0;
-  const bool known = DispatchType(AllTypes{}, tensor.type(), [&]<class T>() {
-    number = ToDouble(tensor.values<T>()[0]);
-  });
-  if (!known) {
-    Fail(node, "a number of type {} is not supported",
-         DataTypeName(tensor.type()));
-  }
-  return number;
-}
-
 DataType TypeAttribute(const OpNode& node, std::string_view attribute,
                        DataType fallback) {
   if (!node.Has(attribute)) return fallback;

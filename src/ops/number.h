@@ -42,9 +42,6 @@ double ToDouble(T x) {
   }
 }
 
-// The number that a tensor of one element holds.
-double NumberOf(const OpNode& node, const Tensor& tensor);
-
 // The element type that an int attribute names; the fallback when it is
 // absent. Throws when kernels do not know the type.
 DataType TypeAttribute(const OpNode& node, std::string_view attribute,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/op_util.h"
 
+#include "ops/number.h"
+
 namespace strop::ops {
 
 void RequireType(const InferContext& c, size_t i, DataType type) {
@@ -174,9 +176,10 @@ bool FlagInput(const KernelContext& c, size_t i, bool fallback) {
 
 double ScalarAsDouble(const OpNode& node, const Tensor& tensor) {
   double result = 0;
-  if (!DispatchType(Numbers{}, tensor.type(), [&]<class T>() {
-        result = static_cast<double>(tensor.values<T>()[0]);
-      })) {
+  const bool known = DispatchType(AllTypes{}, tensor.type(), [&]<class T>() {
+    result = ToDouble(tensor.values<T>()[0]);
+  });
+  if (!known) {
     Fail(node, "a number of type {} is not supported",
          DataTypeName(tensor.type()));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise.h"
+#include "ops/fused_activation.h"
 #include "ops/matrix.h"
 
 namespace strop::ops {
@@ -71,5 +72,20 @@ extern constexpr OpDef kGemm = {
     .infer = InferGemm,
     .reference = Instantiate<GemmTypes>(
         []<class T>(const KernelContext& c) { Gemm<T>(c); })};
+
+// Y = activation(Gemm(A, B, C)), as ONNX Runtime's optimizer writes it.
+extern constexpr OpDef kFusedGemm = {
+    .name = "FusedGemm",
+    .domain = kMicrosoft,
+    .inputs = {2, 3},
+    .infer =
+        [](InferContext& c) {
+          ReadGemmActivation(c.node());
+          InferGemm(c);
+        },
+    .reference = Instantiate<Floats>([]<class T>(const KernelContext& c) {
+      Gemm<T>(c);
+      Activate<T>(c, ReadGemmActivation(c.node()), c.output(0));
+    })};
 
 }  // namespace strop::ops

@@ -10,8 +10,7 @@ namespace {
 
 // The dropped share; throws unless it is in [0, 1).
 double ReadRatio(const KernelContext& c, size_t i) {
-  const double ratio =
-      c.has_input(i) ? ScalarAsDouble(c.node(), c.input(i)) : 0.5;
+  const double ratio = c.has_input(i) ? ScalarAsDouble(c.node(), c.input(i)) : 0.5;
   if (!(ratio >= 0 && ratio < 1)) {
     Fail(c.node(), "the ratio must lie in [0, 1), it is {}", ratio);
   }

@@ -82,6 +82,10 @@ void InferOneHot(InferContext& c) {
   c.SetOutput(0, c.input(2).type, Shape(dims));
 }
 
+using IndexNumbers =
+    TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t,
+             uint16_t, uint32_t, uint64_t, Float16, Bfloat16>;
+
 // An index out of range gives no `on` at all.
 template <class T>
 void OneHot(const KernelContext& c) {
@@ -93,21 +97,23 @@ void OneHot(const KernelContext& c) {
   const auto values = c.in<T>(2);
   const auto y = c.out<T>(0);
   std::fill(y.begin(), y.end(), values[0]);
-  const bool known = DispatchType(Numbers{}, c.input(0).type(), [&]<class I>() {
-    const auto indices = c.in<I>(0);
-    for (size_t i = 0; i < indices.size(); ++i) {
-      const double raw = static_cast<double>(indices[i]);
-      if (!(raw >= -static_cast<double>(depth) &&
-            raw < static_cast<double>(depth))) {
-        continue;
-      }
-      const int64_t at = static_cast<int64_t>(i);
-      const int64_t index = static_cast<int64_t>(raw);
-      y[static_cast<size_t>(
-          (at / inner * depth + (index < 0 ? index + depth : index)) * inner +
-          at % inner)] = values[1];
-    }
-  });
+  const bool known =
+      DispatchType(IndexNumbers{}, c.input(0).type(), [&]<class I>() {
+        const auto indices = c.in<I>(0);
+        for (size_t i = 0; i < indices.size(); ++i) {
+          const double raw = ToDouble(indices[i]);
+          if (!(raw >= -static_cast<double>(depth) &&
+                raw < static_cast<double>(depth))) {
+            continue;
+          }
+          const int64_t at = static_cast<int64_t>(i);
+          const int64_t index = static_cast<int64_t>(raw);
+          y[static_cast<size_t>(
+              (at / inner * depth + (index < 0 ? index + depth : index)) *
+                  inner +
+              at % inner)] = values[1];
+        }
+      });
   if (!known) Fail(c.node(), "the indices must be numbers");
 }
 

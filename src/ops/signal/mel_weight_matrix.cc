@@ -25,8 +25,8 @@ class MelScale {
   explicit MelScale(const KernelContext& c)
       : length_(static_cast<double>(IndexAt(c.input(1), 0))),
         rate_(static_cast<double>(IndexAt(c.input(2), 0))) {
-    const double low = NumberOf(c.node(), c.input(3));
-    const double high = NumberOf(c.node(), c.input(4));
+    const double low = ScalarAsDouble(c.node(), c.input(3));
+    const double high = ScalarAsDouble(c.node(), c.input(4));
     if (rate_ <= 0) Fail(c.node(), "the sample rate is {}", rate_);
     if (!(low >= 0 && low <= high && std::isfinite(high))) {
       Fail(c.node(), "the edges are {} and {} hertz", low, high);

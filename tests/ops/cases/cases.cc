@@ -10,7 +10,7 @@ const std::vector<OpCase>& AllOpCases() {
          {ArithmeticCases, UnaryCases, LogicCases, ReduceCases, MatrixCases,
           ShapeCases, IndexCases, ActivationCases, ConvPoolCases,
           NormalizationCases, TrainingCases, FusedCases, ElementwiseCases,
-          EinsumCases, RandomCases, SignalCases}) {
+          EinsumCases, FusedByOrtCases, RandomCases, SignalCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

@@ -59,6 +59,7 @@ Cases TrainingCases();
 Cases FusedCases();
 Cases ElementwiseCases();
 Cases EinsumCases();
+Cases FusedByOrtCases();
 Cases RandomCases();
 Cases SignalCases();
 
