@@ -69,4 +69,28 @@ struct GemmSizes {
 };
 GemmSizes ReadGemmSizes(const OpNode& node, const Shape& a, const Shape& b);
 
+// --- Stacks of matrices, multiplied with numpy's rules
+
+// One operand, seen as a stack of rows x columns matrices.
+struct MatrixStack {
+  int64_t rows = 1, columns = 1;
+  int64_t row_stride = 0, column_stride = 0;
+  Shape batch;
+  Dims batch_strides = {};
+  bool is_vector = false;
+};
+
+struct MatrixProduct {
+  MatrixStack a, b;
+  Shape batch;
+};
+
+// The product of two tensors; attributes transA, transB, transBatchA and
+// transBatchB are those of FusedMatMul. Throws when the shapes do not fit.
+MatrixProduct ReadProduct(const OpNode& node, const Shape& a, const Shape& b);
+// Rows and columns behind the batch axes; those of a vector are left out.
+Shape ProductShape(const MatrixProduct& p);
+// Where matrix `index` of the broadcast stack starts in the operand.
+int64_t BatchOffset(const MatrixStack& o, const Shape& batch, int64_t index);
+
 }  // namespace strop::ops

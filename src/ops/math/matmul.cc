@@ -10,20 +10,11 @@ namespace {
 using MatMulTypes =
     TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
 
-// One operand, seen as a stack of rows x columns matrices.
-struct Operand {
-  int64_t rows = 1, columns = 1;
-  int64_t row_stride = 0, column_stride = 0;
-  Shape batch;
-  Dims batch_strides = {};
-  bool is_vector = false;
-};
-
-Operand ReadOperand(const OpNode& node, const Shape& shape, bool is_left,
-                    std::string_view trans, std::string_view trans_batch) {
+MatrixStack ReadOperand(const OpNode& node, const Shape& shape, bool is_left,
+                        std::string_view trans, std::string_view trans_batch) {
   const size_t rank = shape.rank();
   if (rank == 0) Fail(node, "multiplies no scalars");
-  Operand o;
+  MatrixStack o;
   const Dims strides = Strides(shape);
   if (rank == 1) {
     o.is_vector = true;
@@ -50,15 +41,12 @@ Operand ReadOperand(const OpNode& node, const Shape& shape, bool is_left,
   return o;
 }
 
-struct Product {
-  Operand a, b;
-  Shape batch;
-};
+}  // namespace
 
-Product ReadProduct(const OpNode& node, const Shape& a, const Shape& b) {
-  Product p = {ReadOperand(node, a, true, "transA", "transBatchA"),
-               ReadOperand(node, b, false, "transB", "transBatchB"),
-               {}};
+MatrixProduct ReadProduct(const OpNode& node, const Shape& a, const Shape& b) {
+  MatrixProduct p = {ReadOperand(node, a, true, "transA", "transBatchA"),
+                     ReadOperand(node, b, false, "transB", "transBatchB"),
+                     {}};
   if (p.a.columns != p.b.rows) {
     Fail(node, "inner dimensions differ: A is {}, B is {}", a.ToString(),
          b.ToString());
@@ -67,17 +55,14 @@ Product ReadProduct(const OpNode& node, const Shape& a, const Shape& b) {
   return p;
 }
 
-void InferMatMul(InferContext& c) {
-  RequireSameType(c, 0, 1);
-  const Product p = ReadProduct(c.node(), c.input(0).shape, c.input(1).shape);
+Shape ProductShape(const MatrixProduct& p) {
   std::vector<int64_t> dims(p.batch.begin(), p.batch.end());
   if (!p.a.is_vector) dims.push_back(p.a.rows);
   if (!p.b.is_vector) dims.push_back(p.b.columns);
-  c.SetOutput(0, c.input(0).type, Shape(dims));
+  return Shape(dims);
 }
 
-// Where matrix `index` of the broadcast stack starts in the operand.
-int64_t BatchOffset(const Operand& o, const Shape& batch, int64_t index) {
+int64_t BatchOffset(const MatrixStack& o, const Shape& batch, int64_t index) {
   int64_t offset = 0;
   const size_t lead = batch.rank() - o.batch.rank();
   for (size_t axis = batch.rank(); axis-- > 0;) {
@@ -90,9 +75,18 @@ int64_t BatchOffset(const Operand& o, const Shape& batch, int64_t index) {
   return offset;
 }
 
+namespace {
+
+void InferMatMul(InferContext& c) {
+  RequireSameType(c, 0, 1);
+  const MatrixProduct p =
+      ReadProduct(c.node(), c.input(0).shape, c.input(1).shape);
+  c.SetOutput(0, c.input(0).type, ProductShape(p));
+}
+
 template <class T>
 void MatMul(const KernelContext& c) {
-  const Product p =
+  const MatrixProduct p =
       ReadProduct(c.node(), c.input(0).shape(), c.input(1).shape());
   const T alpha = static_cast<T>(c.node().Float("alpha", 1));
   const T* a = c.in<T>(0).data();

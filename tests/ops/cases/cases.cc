@@ -11,6 +11,7 @@ const std::vector<OpCase>& AllOpCases() {
           ShapeCases, IndexCases, ActivationCases, ConvPoolCases,
           NormalizationCases, TrainingCases, FusedCases, ElementwiseCases,
           EinsumCases, FusedByOrtCases, RandomCases, SignalCases}) {
+          QuantizeCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

@@ -62,5 +62,6 @@ Cases EinsumCases();
 Cases FusedByOrtCases();
 Cases RandomCases();
 Cases SignalCases();
+Cases QuantizeCases();
 
 }  // namespace strop

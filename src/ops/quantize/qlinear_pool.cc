@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// com.microsoft QLinearAveragePool and QLinearGlobalAveragePool: x, scale,
+// zero point, scale and zero point of y. With channels_last the channels are
+// the last axis.
+#include "ops/nn/pool.h"
+#include "ops/quantize/quantized.h"
+#include "strop/execution_provider.h"
+
+namespace strop::ops {
+namespace {
+
+// A quantized tensor with its channels where most ops have them.
+struct PoolInput {
+  Shape shape;  // (batch, channels, spatial...)
+  int64_t spatial_step = 1;
+  bool last = false;  // channels are the last axis
+
+  PoolInput(const OpNode& node, const Shape& x) : shape(x) {
+    if (x.rank() < 3) {
+      Fail(node, "wants an input of rank 3 or more, not {}", x.ToString());
+    }
+    const size_t rank = x.rank();
+    last = node.Int("channels_last", 0) != 0;
+    if (!last) return;
+    spatial_step = x[rank - 1];
+    Dims dims = {x[0], x[rank - 1]};
+    for (size_t i = 2; i < rank; ++i) dims[i] = x[i - 1];
+    shape = Shape(std::span<const int64_t>(dims.data(), rank));
+  }
+
+  // The same with the channels where the tensor has them.
+  Shape Restore(const Shape& y) const {
+    if (!last) return y;
+    const size_t rank = y.rank();
+    Dims dims = {y[0]};
+    for (size_t i = 2; i < rank; ++i) dims[i - 1] = y[i];
+    dims[rank - 1] = y[1];
+    return Shape(std::span<const int64_t>(dims.data(), rank));
+  }
+
+  // Element 0 of a plane, where planes have `size` elements.
+  int64_t PlaneStart(int64_t plane, int64_t size) const {
+    const int64_t channels = shape[1];
+    return plane / channels * channels * size +
+           plane % channels * (last ? 1 : size);
+  }
+};
+
+void RequireTypes(const InferContext& c) {
+  const DataType type = c.input(0).type;
+  RequireQuantized(c, 0);
+  RequireQuantization(c, 1, 2, type);
+  RequireQuantization(c, 3, 4, type);
+}
+
+void InferAveragePool(InferContext& c) {
+  RequireTypes(c);
+  const PoolInput x(c.node(), c.input(0).shape);
+  const Shape y =
+      WindowOutputShape(PoolWindow(c.node(), x.shape), x.shape[0], x.shape[1]);
+  c.SetOutput(0, c.input(0).type, x.Restore(y));
+}
+
+// A sum for each output.
+size_t AveragePoolScratch(const KernelRequest& request) {
+  return static_cast<size_t>(request.outputs[0].shape.element_count()) *
+         sizeof(double);
+}
+
+void AveragePool(const KernelContext& c) {
+  const OpNode& node = c.node();
+  const PoolInput x(node, c.input(0).shape());
+  const Window w = PoolWindow(node, x.shape);
+  const bool include_pad = node.Int("count_include_pad", 0) != 0;
+  const Quantization from = ReadQuantization(c, 1, 2);
+  const Quantization to = ReadQuantization(c, 3, 4);
+  const int64_t out = w.output_size();
+  const int64_t stride = w.stride[w.rank - 1] * x.spatial_step;
+  double* sums = reinterpret_cast<double*>(c.scratch());
+  const auto pool_plane = [&](int64_t plane) {
+    const int64_t start = x.PlaneStart(plane, w.input_size());
+    const int64_t y_start = x.PlaneStart(plane, out);
+    double* sum = sums + plane * out;
+    std::fill_n(sum, out, 0.0);
+    ForEachTapRow(w, [&](int64_t, int64_t xo, int64_t yo, int64_t count) {
+      double taps[kQuantBlock];
+      for (int64_t j = 0; j < count; j += kQuantBlock) {
+        const int64_t size = std::min(kQuantBlock, count - j);
+        LoadDoubles(node, c.input(0), start + xo * x.spatial_step + j * stride,
+                    stride, size, taps);
+        for (int64_t k = 0; k < size; ++k)
+          sum[yo + j + k] += taps[k] - from.zero;
+      }
+    });
+    for (int64_t i = 0; i < out; ++i) {
+      const int64_t count = AverageCount(w, i, include_pad);
+      double y =
+          count > 0 ? sum[i] / static_cast<double>(count) * from.scale : 0;
+      Quantize(node, c.output(0), to, y_start + i * x.spatial_step, 1, &y);
+    }
+  };
+  c.ParallelFor(x.shape[0] * x.shape[1],
+                static_cast<double>(out * (w.kernel_size() + 20)),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) pool_plane(i);
+                });
+}
+
+void InferGlobalAveragePool(InferContext& c) {
+  RequireTypes(c);
+  const PoolInput x(c.node(), c.input(0).shape);
+  Dims ones;
+  ones.fill(1);
+  ones[0] = x.shape[0];
+  ones[1] = x.shape[1];
+  const Shape y(std::span<const int64_t>(ones.data(), x.shape.rank()));
+  if (x.shape.element_count(2, x.shape.rank()) == 0) {
+    Fail(c.node(), "has no elements to average in {}",
+         c.input(0).shape.ToString());
+  }
+  c.SetOutput(0, c.input(0).type, x.Restore(y));
+}
+
+void GlobalAveragePool(const KernelContext& c) {
+  const OpNode& node = c.node();
+  const PoolInput x(node, c.input(0).shape());
+  const int64_t size = x.shape.element_count(2, x.shape.rank());
+  const Quantization from = ReadQuantization(c, 1, 2);
+  const Quantization to = ReadQuantization(c, 3, 4);
+  const auto average_plane = [&](int64_t plane) {
+    const int64_t start = x.PlaneStart(plane, size);
+    double values[kQuantBlock], sum = 0;
+    for (int64_t i = 0; i < size; i += kQuantBlock) {
+      const int64_t count = std::min(kQuantBlock, size - i);
+      LoadDoubles(node, c.input(0), start + i * x.spatial_step, x.spatial_step,
+                  count, values);
+      for (int64_t j = 0; j < count; ++j) sum += values[j] - from.zero;
+    }
+    double y = sum / static_cast<double>(size) * from.scale;
+    Quantize(node, c.output(0), to, plane, 1, &y);
+  };
+  c.ParallelFor(x.shape[0] * x.shape[1], 2 * static_cast<double>(size),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) average_plane(i);
+                });
+}
+
+}  // namespace
+
+extern constexpr OpDef kQLinearAveragePool = {
+    .name = "QLinearAveragePool",
+    .domain = kMicrosoft,
+    .inputs = {2, 5},
+    .infer = InferAveragePool,
+    .reference = Untyped<EightBits>(AveragePool, AveragePoolScratch),
+    .stops_gradient = {0, 1, 2, 3, 4}};
+
+extern constexpr OpDef kQLinearGlobalAveragePool = {
+    .name = "QLinearGlobalAveragePool",
+    .domain = kMicrosoft,
+    .inputs = {2, 5},
+    .infer = InferGlobalAveragePool,
+    .reference = Untyped<EightBits>(GlobalAveragePool),
+    .stops_gradient = {0, 1, 2, 3, 4}};
+
+}  // namespace strop::ops

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops on quantized numbers. Where no formula stands beside a case, ONNX
+// Runtime gave the expected numbers.
+#include "ops/cases/cases.h"
+
+namespace strop {
+namespace {
+
+const std::vector<DataType> kOnlyFloat32 = {DataType::kFloat32};
+
+CaseInput Uint8s(Shape shape, Numbers64 values) {
+  return Typed(DataType::kUint8, shape, std::move(values));
+}
+CaseInput Int8s(Shape shape, Numbers64 values) {
+  return Typed(DataType::kInt8, shape, std::move(values));
+}
+// A scale, a bias.
+CaseInput Float(Numbers64 values) {
+  const auto count = static_cast<int64_t>(values.size());
+  return Typed(DataType::kFloat32, count == 1 ? Shape{} : Shape{count},
+               std::move(values));
+}
+
+// 0, step, 2 step, ... modulo `modulus`
+CaseInput Bytes(Shape shape, int64_t step, int64_t first, int64_t modulus) {
+  Numbers64 values;
+  for (int64_t i = 0; i < shape.element_count(); ++i) {
+    values.push_back(static_cast<double>((i * step + first) % modulus));
+  }
+  return Uint8s(shape, std::move(values));
+}
+
+Cases LinearCases() {
+  const int64_t zero = 0;
+  const Numbers64 halves = {-0.75, 0.25, 0.75, 1.25};  // / 0.5: -1.5 ... 2.5
+  return {
+      {.name = "QuantizeLinear/halves go to even",
+       .op = "QuantizeLinear",
+       .inputs = {In({4}, halves), In({}, {0.5}), Uint8s({}, {3})},
+       .expected = {{1, 3, 5, 5}}},
+      {.name = "QuantizeLinear/saturates",
+       .op = "QuantizeLinear",
+       .inputs = {In({5}, {-1000, 1000, kInf, -kInf, kNan}), In({1}, {2}),
+                  Int8s({1}, {-5})},
+       .expected = {{-128, 127, 127, -128, -5}}},
+      {.name = "QuantizeLinear/uint8 without a zero point",
+       .op = "QuantizeLinear",
+       .inputs = {In({2}, {-1, 7}), In({}, {0.25})},
+       .expected = {{0, 28}}},
+      {.name = "QuantizeLinear/output_dtype",
+       .op = "QuantizeLinear",
+       .inputs = {In({2}, {-1e6, 300}), In({}, {1})},
+       .attributes = {{"output_dtype", int64_t{5}}},
+       .expected = {{-32768, 300}}},
+      {.name = "QuantizeLinear/uint16",
+       .op = "QuantizeLinear",
+       .inputs = {In({3}, {-1e6, 300, 1e6}), In({}, {2}),
+                  Typed(DataType::kUint16, {}, {1000})},
+       .expected = {{0, 1150, 65535}}},
+      {.name = "QuantizeLinear/axis 0",
+       .op = "QuantizeLinear",
+       .inputs = {In({2, 2}, {1, 2, 3, -4}), In({2}, {0.5, 0.25}),
+                  Int8s({2}, {3, -5})},
+       .attributes = {{"axis", zero}},
+       .expected = {{5, 7, 7, -21}}},
+      {.name = "QuantizeLinear/last axis",
+       .op = "QuantizeLinear",
+       .inputs = {In({2, 2}, {1, 2, 3, -4}), In({2}, {0.5, 0.25}),
+                  Int8s({2}, {3, -5})},
+       .attributes = {{"axis", int64_t{-1}}},
+       .expected = {{5, 3, 9, -21}}},
+      {.name = "QuantizeLinear/blocks",
+       .op = "QuantizeLinear",
+       .inputs = {In({3, 2}, {1, 2, 3, 4, 5, 6}), In({2, 2}, {1, 0.5, 0.25, 2}),
+                  Int8s({2, 2}, {0, 1, 2, 3})},
+       .attributes = {{"axis", zero}, {"block_size", int64_t{2}}},
+       .expected = {{1, 5, 3, 9, 22, 6}}},
+      {.name = "QuantizeLinear/blocks of the last axis",
+       .op = "QuantizeLinear",
+       .inputs = {In({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}),
+                  In({2, 2}, {1, 0.5, 0.25, 2})},
+       .attributes = {{"block_size", int64_t{2}}},
+       .expected = {{1, 2, 6, 8, 20, 24, 4, 4}}},
+      {.name = "QuantizeLinear/nothing",
+       .op = "QuantizeLinear",
+       .inputs = {In({0, 3}), In({3}, {1, 2, 3})},
+       .expected = {{}}},
+      {.name = "QuantizeLinear/int32",
+       .op = "QuantizeLinear",
+       .inputs = {Int32s({2}, {7, -8}), Float({2}), Int8s({}, {1})},
+       .expected = {{5, -3}},  // 3.5 -> 4
+       .types = kOnlyFloat32},
+      {.name = "QuantizeLinear/float16 divides in float16",
+       .op = "QuantizeLinear",
+       // 4100 / 1.5 lies between 2732 and 2734, neighbours in float16
+       .inputs = {In({2}, {4100, -6}), In({}, {1.5}),
+                  Typed(DataType::kInt16, {}, {1})},
+       .expected = {{2735, -3}},
+       .types = {DataType::kFloat16}},
+      {.name = "QuantizeLinear/microsoft",
+       .op = "QuantizeLinear",
+       .inputs = {In({2}, {1, 2}), In({}, {0.5}), Uint8s({}, {3})},
+       .domain = kMs,
+       .opset = 1,
+       .expected = {{5, 7}}},
+      {.name = "DequantizeLinear",
+       .op = "DequantizeLinear",
+       .inputs = {Uint8s({3}, {0, 3, 255}), In({}, {0.5}), Uint8s({}, {3})},
+       .expected = {{-1.5, 0, 126}}},
+      {.name = "DequantizeLinear/axis",
+       .op = "DequantizeLinear",
+       .inputs = {Int8s({1, 2, 2}, {-128, 127, 4, 5}), In({2}, {0.5, 2}),
+                  Int8s({2}, {1, -1})},
+       .expected = {{-64.5, 63, 10, 12}}},
+      {.name = "DequantizeLinear/blocks",
+       .op = "DequantizeLinear",
+       .inputs = {Int8s({3, 2}, {1, 2, 3, 4, 5, 6}),
+                  In({2, 2}, {1, 0.5, 0.25, 2}), Int8s({2, 2}, {0, 1, 2, 3})},
+       .attributes = {{"axis", zero}, {"block_size", int64_t{2}}},
+       .expected = {{1, 0.5, 3, 1.5, 0.75, 6}}},
+      {.name = "DequantizeLinear/int32",
+       .op = "DequantizeLinear",
+       .inputs = {Int32s({}, {-70000}), In({}, {0.5})},
+       .expected = {{-35000}},
+       .types = {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16},
+       .tolerance = 1e-3},  // float16 has ten bits
+      {.name = "DequantizeLinear/microsoft",
+       .op = "DequantizeLinear",
+       .inputs = {Typed(DataType::kUint16, {2}, {0, 65535}), In({}, {2})},
+       .domain = kMs,
+       .opset = 1,
+       .expected = {{0, 131070}}},
+      {.name = "DynamicQuantizeLinear",
+       .op = "DynamicQuantizeLinear",
+       // scale 5 / 255, zero point 102
+       .inputs = {In({4}, {1, -2, 3, 0.4})},
+       .outputs = "111",
+       .expected = {{153, 0, 255, 122}, {5.0 / 255}, {102}},
+       .types = kOnlyFloat32},
+      {.name = "DynamicQuantizeLinear/zeros",
+       .op = "DynamicQuantizeLinear",
+       .inputs = {In({2}, {0, 0})},
+       .outputs = "111",
+       .expected = {{0, 0}, {1}, {0}},
+       .types = kOnlyFloat32},
+      {.name = "DynamicQuantizeLinear/nothing",
+       .op = "DynamicQuantizeLinear",
+       .inputs = {In({0})},
+       .outputs = "111",
+       .expected = {{}, {1}, {0}},
+       .types = kOnlyFloat32},
+  };
+}
+
+Cases ProductCases() {
+  const int64_t one = 1;
+  const CaseInput a = Uint8s({2, 3}, {1, 2, 3, 4, 5, 6});
+  const CaseInput b = Int8s({3, 2}, {-3, 5, 7, -1, 4, 2});
+  const CaseInput real =
+      Typed(DataType::kFloat32, {2, 3}, {1, -2, 0.5, 3, 0.25, -1});
+  return {
+      {.name = "MatMulInteger",
+       .op = "MatMulInteger",
+       .inputs = {a, b},
+       .expected = {{23, 9, 47, 27}},
+       .types = kOnlyFloat32},
+      {.name = "MatMulInteger/zero points of lines",
+       .op = "MatMulInteger",
+       // (-1 0 1; 0 1 2) times (-4 3; 6 -3; 3 0)
+       .inputs = {a, b, Uint8s({2}, {2, 4}), Int8s({2}, {1, 2})},
+       .expected = {{7, -3, 12, -3}},
+       .types = kOnlyFloat32},
+      {.name = "MatMulInteger/batch",
+       .op = "MatMulInteger",
+       .inputs = {Uint8s({2, 1, 2}, {1, 2, 3, 4}), Int8s({2, 1}, {5, -6}),
+                  Uint8s({2, 1, 1}, {0, 1})},
+       .expected = {{-7, -8}},  // 2 * 5 - 3 * 6
+       .types = kOnlyFloat32},
+      {.name = "MatMulInteger/vectors",
+       .op = "MatMulInteger",
+       .inputs = {Uint8s({2}, {1, 255}), Uint8s({2}, {3, 255})},
+       .expected = {{65028}},
+       .types = kOnlyFloat32},
+      {.name = "MatMulInteger/nothing to add",
+       .op = "MatMulInteger",
+       .inputs = {Uint8s({2, 0}, {}), Int8s({0, 2}, {})},
+       .expected = {{0, 0, 0, 0}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearMatMul",
+       .op = "QLinearMatMul",
+       // (-1 0 1; 2 3 4) / 2 times (-4 4; 6 -2; 3 1) / 4, by 0.25, + 10
+       .inputs = {a, In({}, {0.5}), Uint8s({}, {2}), b, In({}, {0.25}),
+                  Int8s({}, {1}), In({}, {0.25}), Uint8s({}, {10})},
+       .expected = {{14, 8, 21, 13}},  // sums 7, -3, 22, 6; 8.5 and 21 as is
+       .types = {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16}},
+      {.name = "QLinearMatMul/scales of columns",
+       .op = "QLinearMatMul",
+       .inputs = {a, In({}, {0.5}), Uint8s({}, {2}), b, In({2}, {0.25, 1}),
+                  Int8s({2}, {1, 1}), In({}, {0.25}), Int8s({}, {-10})},
+       .expected = {{-6, -16, 1, 2}}},
+      {.name = "ConvInteger",
+       .op = "ConvInteger",
+       .inputs = {Uint8s({1, 1, 3, 3}, {2, 3, 4, 5, 6, 7, 8, 9, 10}),
+                  Uint8s({1, 1, 2, 2}, {1, 1, 1, 1}), Uint8s({}, {1})},
+       .expected = {{12, 16, 24, 28}},
+       .types = kOnlyFloat32},
+      {.name = "ConvInteger/zero points of channels",
+       .op = "ConvInteger",
+       .inputs = {Int8s({1, 2, 3}, {1, 2, 3, -4, -5, -6}),
+                  Int8s({2, 1, 2}, {1, 2, 3, 5}), Int8s({}, {1}),
+                  Int8s({2}, {0, 4})},
+       .attributes = {{"group", int64_t{2}},
+                      {"pads", std::vector<int64_t>{1, 0}}},
+       // channel 0: (0 1 2) * (1 2); channel 1: (-5 -6 -7) * (-1 1)
+       .expected = {{0, 2, 5, -5, -1, -1}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearConv",
+       .op = "QLinearConv",
+       // x - 1 = 1 2 3; w - zero = (1 2), (-1 1); bias 4, -8
+       .inputs = {Uint8s({1, 1, 3}, {2, 3, 4}), In({}, {0.5}), Uint8s({}, {1}),
+                  Int8s({2, 1, 2}, {1, 2, 3, 5}), In({2}, {0.5, 2}),
+                  Int8s({2}, {0, 4}), In({}, {0.25}), Uint8s({}, {100}),
+                  Int32s({2}, {4, -8})},
+       // sums 5, 8, 1, 1; with the bias 9, 12, -7, -7; times 1 and 4
+       .expected = {{109, 112, 72, 72}}},
+      {.name = "MatMulIntegerToFloat",
+       .op = "MatMulIntegerToFloat",
+       .inputs = {a, b, Float({0.5}), Float({0.25, 0.5}), Uint8s({}, {2}),
+                  Int8s({2}, {1, 2}), Float({10, 20})},
+       .domain = kMs,
+       .expected = {{10.875, 19.25, 12.75, 19.25}},
+       .types = kOnlyFloat32},
+      {.name = "DynamicQuantizeMatMul",
+       .op = "DynamicQuantizeMatMul",
+       .inputs = {real, b, Float({0.25, 0.5}), Int8s({2}, {1, 2}),
+                  Float({10, 20})},
+       .domain = kMs,
+       .expected = {{6.382352828979492, 24.5, 6.632352828979492,
+                     24.117647171020508}},
+       .types = kOnlyFloat32},
+      {.name = "QGemm/to float",
+       .op = "QGemm",
+       .inputs = {a, Float({0.5}), Uint8s({}, {2}), b, Float({0.25, 0.5}),
+                  Int8s({2}, {1, 2}), Int32s({2}, {3, -4})},
+       .attributes = {{"alpha", 0.5f}},
+       .domain = kMs,
+       .expected = {{0.625, -0.875, 1.5625, -0.875}},
+       .types = kOnlyFloat32},
+      {.name = "QGemm/transposed",
+       .op = "QGemm",
+       .inputs = {Uint8s({3, 2}, {1, 4, 2, 5, 3, 6}), Float({0.5}),
+                  Uint8s({}, {2}), Int8s({2, 3}, {-3, 7, 4, 5, -1, 2}),
+                  Float({0.25}), Int8s({}, {1}), Int32s({2}, {3, -4}),
+                  Float({0.25}), Uint8s({}, {60})},
+       .attributes = {{"transA", one}, {"transB", one}},
+       .domain = kMs,
+       .expected = {{65, 56, 72, 61}},
+       .types = kOnlyFloat32},
+  };
+}
+
+Cases BitsCases() {
+  const int64_t k = 24, n = 3, block = 16;
+  Numbers64 numbers, groups;
+  for (int64_t i = 0; i < 2 * k; ++i) {
+    numbers.push_back(0.5 * static_cast<double>(i % 7 - 3));
+  }
+  for (int64_t i = 0; i < k; ++i) {
+    groups.push_back(static_cast<double>(i * 5 % 2));
+  }
+  const CaseInput a = In({2, k}, numbers);
+  const CaseInput scales = In({n, 2}, {0.25, 0.5, 0.75, 1, 1.25, 1.5});
+  const auto b = [&](int64_t bits) {
+    return Bytes({n, 2, block * bits / 8}, 73, 11, 256);
+  };
+  const CaseInput zeros = Uint8s({3, 1}, {0x37, 0x91, 0x5a});
+  const auto make = [&](std::string name, int64_t bits,
+                        std::vector<CaseInput> inputs, Numbers64 expected) {
+    return OpCase{.name = "MatMulNBits/" + name,
+                  .op = "MatMulNBits",
+                  .inputs = std::move(inputs),
+                  .attributes = {{"K", k},
+                                 {"N", n},
+                                 {"bits", bits},
+                                 {"block_size", block}},
+                  .domain = kMs,
+                  .expected = {std::move(expected)}};
+  };
+  return {
+      make("4 bits", 4, {a, b(4), scales},
+           {-6.375, -39.375, 39.625, -14, 35.875, -46.25}),
+      make("4 bits, zero points", 4, {a, b(4), scales, zeros},
+           {-8.25, -52, 43.625, -11.375, 37.5, -43}),
+      make("4 bits, real zero points", 4,
+           {a, b(4), scales, In({n, 2}, {0, 0.5, 1, 1.5, 2, 2.5})},
+           {-13.25, -55.75, 16.75, -9.25, 45, -34.25}),
+      make("4 bits, bias", 4,
+           {a, b(4), scales, zeros, Omitted(), In({n}, {1, 2, 3})},
+           {-7.25, -50, 46.625, -10.375, 39.5, -40}),
+      make("4 bits, groups", 4,
+           {a, b(4), scales, Omitted(), Int32s({k}, groups)},
+           {-0.75, -42, 50.75, -17.375, 45.625, -49.375}),
+      // ONNX Runtime forgets the zero points here; this is by the formula.
+      make("4 bits, groups and zero points", 4,
+           {a, b(4), scales, zeros, Int32s({k}, groups)},
+           {-6, -45.25, 44.25, -12.5, 41, -39.125}),
+      make("8 bits", 8, {a, b(8), scales},
+           {304.875, 716.875, 72.875, 264, -265.25, -42.5}),
+      make("8 bits, zero points", 8,
+           {a, b(8), scales, Uint8s({n, 2}, {3, 100, 128, 200, 7, 9})},
+           {219.75, 752.875, -394.5, 293.625, -337.25, 211.625}),
+      make("2 bits", 2, {a, b(2), scales, Uint8s({n, 1}, {0x6, 0xb, 0x1})},
+           {-4.375, 6.125, -13.375, 2.875, -4.5, 10.25}),
+      make("no rows", 4, {In({0, 5, k}), b(4), scales}, {}),
+  };
+}
+
+Cases QLinearCases() {
+  const CaseInput none = Omitted();
+  const CaseInput x = Bytes({1, 2, 4, 4}, 37, 0, 101);
+  CaseInput last = x;  // the same with the channels last
+  last.shape = {1, 4, 4, 2};
+  for (size_t i = 0; i < 32; ++i) {
+    last.values[i] = x.values[i % 2 * 16 + i / 2];
+  }
+  const auto pool = [](std::string name, CaseInput input,
+                       CaseAttributes attributes, Numbers64 expected) {
+    OpCase result = {
+        .name = "QLinearAveragePool/" + name,
+        .op = "QLinearAveragePool",
+        .inputs = {std::move(input), Float({0.5}), Uint8s({}, {20}),
+                   Float({0.25}), Uint8s({}, {30})},
+        .attributes = {{"kernel_shape", std::vector<int64_t>{3, 3}},
+                       {"strides", std::vector<int64_t>{2, 2}},
+                       {"pads", std::vector<int64_t>{1, 1, 1, 1}}},
+        .domain = kMs,
+        .expected = {std::move(expected)},
+        .types = kOnlyFloat32};
+    for (auto& attribute : attributes) result.attributes.push_back(attribute);
+    return result;
+  };
+  const auto softmax = [](std::string name, int64_t axis, int64_t opset,
+                          Numbers64 expected) {
+    return OpCase{
+        .name = "QLinearSoftmax/" + name,
+        .op = "QLinearSoftmax",
+        .inputs = {Uint8s({2, 2, 2}, {10, 20, 30, 40, 50, 44, 0, 200}),
+                   Float({0.1}), Uint8s({}, {3}), Float({1 / 256.0}),
+                   Uint8s({}, {0})},
+        .attributes = {{"axis", axis}, {"opset", opset}},
+        .domain = kMs,
+        .expected = {std::move(expected)},
+        .types = kOnlyFloat32};
+  };
+  return {
+      {.name = "QLinearSigmoid",
+       .op = "QLinearSigmoid",
+       .inputs = {Int8s({4}, {-128, 0, 5, 127}), Float({0.05}), Int8s({}, {5}),
+                  Float({1 / 256.0}), Int8s({}, {-128})},
+       .domain = kMs,
+       .expected = {{-128, -16, 0, 127}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearSigmoid/no zero points",
+       .op = "QLinearSigmoid",
+       .inputs = {Uint8s({3}, {0, 100, 255}), Float({0.05}), none,
+                  Float({1 / 256.0})},
+       .domain = kMs,
+       .expected = {{128, 254, 255}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearLeakyRelu",
+       .op = "QLinearLeakyRelu",
+       .inputs = {Uint8s({4}, {0, 100, 128, 255}), Float({0.5}),
+                  Uint8s({}, {128}), Float({0.25}), Uint8s({}, {10})},
+       .attributes = {{"alpha", 0.1f}},
+       .domain = kMs,
+       .expected = {{0, 4, 10, 255}},
+       .types = kOnlyFloat32},
+      softmax("one line", 1, 11, {8, 22, 61, 165, 0, 0, 0, 255}),
+      softmax("along axis 1", 1, 13, {31, 31, 225, 225, 254, 0, 2, 255}),
+      {.name = "QLinearAdd",
+       .op = "QLinearAdd",
+       .inputs = {Uint8s({2, 2}, {0, 100, 128, 255}), Float({0.5}),
+                  Uint8s({}, {128}), Uint8s({2}, {7, 20}), Float({0.25}),
+                  Uint8s({}, {10}), Float({0.5}), Uint8s({}, {100})},
+       .domain = kMs,
+       .expected = {{0, 77, 98, 232}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearMul",
+       .op = "QLinearMul",
+       .inputs = {Int8s({2, 2}, {-100, 100, 12, 127}), Float({0.5}),
+                  Int8s({}, {1}), Int8s({2, 1}, {7, 20}), Float({0.25}),
+                  Int8s({}, {10}), Float({2}), Int8s({}, {-3})},
+       .domain = kMs,
+       .expected = {{16, -22, 4, 76}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearWhere",
+       .op = "QLinearWhere",
+       .inputs = {BoolsOf({2}, {1, 0}), Uint8s({2, 2}, {10, 20, 30, 40}),
+                  Float({0.5}), Uint8s({}, {0}), Uint8s({1}, {7}), Float({2}),
+                  Uint8s({}, {1}), Float({1}), Uint8s({}, {3})},
+       .domain = kMs,
+       .expected = {{8, 15, 18, 15}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearConcat",
+       .op = "QLinearConcat",
+       .inputs = {Float({0.5}), Uint8s({}, {10}), Uint8s({2, 2}, {1, 2, 3, 4}),
+                  Float({0.25}), Uint8s({}, {0}), Uint8s({2, 1}, {20, 30}),
+                  Float({1}), Uint8s({}, {15})},
+       .attributes = {{"axis", int64_t{1}}},
+       .domain = kMs,
+       .expected = {{10, 11, 20, 12, 12, 40}},
+       .types = kOnlyFloat32},
+      pool("pads left out", x, {}, {74, 84, 114, 79, 96, 90, 86, 96}),
+      pool("pads count", x, {{"count_include_pad", int64_t{1}}},
+           {50, 66, 86, 79, 60, 70, 67, 96}),
+      pool("channels last", last, {{"channels_last", int64_t{1}}},
+           {74, 96, 84, 90, 114, 86, 79, 96}),
+      {.name = "QLinearGlobalAveragePool",
+       .op = "QLinearGlobalAveragePool",
+       .inputs = {x, Float({0.5}), Uint8s({}, {20}), Float({0.25}),
+                  Uint8s({}, {30})},
+       .domain = kMs,
+       .expected = {{78, 100}},
+       .types = kOnlyFloat32},
+      {.name = "QLinearGlobalAveragePool/channels last",
+       .op = "QLinearGlobalAveragePool",
+       .inputs = {last, Float({0.5}), Uint8s({}, {20}), Float({0.25}),
+                  Uint8s({}, {30})},
+       .attributes = {{"channels_last", int64_t{1}}},
+       .domain = kMs,
+       .expected = {{78, 100}},
+       .types = kOnlyFloat32},
+  };
+}
+
+}  // namespace
+
+Cases QuantizeCases() {
+  Cases all;
+  for (Cases (*list)() : {LinearCases, ProductCases, BitsCases, QLinearCases}) {
+    for (OpCase& op_case : list()) all.push_back(std::move(op_case));
+  }
+  return all;
+}
+
+}  // namespace strop
