@@ -12,6 +12,7 @@ const std::vector<OpCase>& AllOpCases() {
           NormalizationCases, TrainingCases, FusedCases, ElementwiseCases,
           EinsumCases, FusedByOrtCases, RandomCases, SignalCases}) {
           QuantizeCases}) {
+          QuantizeCases, AttentionCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

@@ -63,5 +63,6 @@ Cases FusedByOrtCases();
 Cases RandomCases();
 Cases SignalCases();
 Cases QuantizeCases();
+Cases AttentionCases();
 
 }  // namespace strop

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RotaryEmbedding, of ONNX and of com.microsoft: pairs of a head's numbers
+// are turned by angles that depend on the position.
+//   (x1, x2) -> (x1 cos - x2 sin, x1 sin + x2 cos)
+#include "ops/op_util.h"
+
+namespace strop::ops {
+namespace {
+
+struct RotarySizes {
+  int64_t batch, rows, heads, head_size;
+  int64_t pairs;  // that are turned, in each head
+  bool heads_first;
+  bool has_positions;
+};
+
+// ONNX: X, cos, sin, positions. com.microsoft: X, positions, cos, sin.
+struct RotaryInputs {
+  size_t positions, cosines, sines;
+};
+constexpr RotaryInputs kOnnxInputs = {3, 1, 2};
+constexpr RotaryInputs kMicrosoftInputs = {1, 2, 3};
+
+RotarySizes ReadRotary(const OpNode& node, const Shape& x,
+                       const Shape& cosines) {
+  RotarySizes s = {};
+  const int64_t turned = node.Int("rotary_embedding_dim", 0);
+  s.heads_first = x.rank() == 4;
+  s.has_positions = cosines.rank() == 2;
+  if (x.rank() != 3 && x.rank() != 4) {
+    Fail(node, "wants an input of rank 3 or 4, not {}", x.ToString());
+  }
+  s.batch = x[0];
+  if (s.heads_first) {
+    s.heads = x[1];
+    s.rows = x[2];
+    s.head_size = x[3];
+  } else {
+    s.rows = x[1];
+    s.heads = node.Int("num_heads", 0);
+    const size_t last = cosines.rank() - 1;
+    if (s.heads == 0 && cosines.rank() > 0 && cosines[last] > 0) {
+      // Without a number of heads the angles tell: they turn whole heads.
+      s.heads = x[2] / (2 * cosines[last]);
+    }
+    if (s.heads < 1 || x[2] % s.heads != 0) {
+      Fail(node, "{} is not cut into {} heads", x.ToString(), s.heads);
+    }
+    s.head_size = x[2] / s.heads;
+  }
+  s.pairs = (turned == 0 ? s.head_size : turned) / 2;
+  if (turned < 0 || turned > s.head_size || turned % 2 != 0 ||
+      (turned == 0 && s.head_size % 2 != 0)) {
+    Fail(node, "cannot turn {} numbers of heads of {} in pairs",
+         turned == 0 ? s.head_size : turned, s.head_size);
+  }
+  return s;
+}
+
+template <const RotaryInputs& in>
+void InferRotary(InferContext& c) {
+  const OpNode& node = c.node();
+  const TensorInfo& x = c.input(0);
+  const Shape& cosines = c.input(in.cosines).shape;
+  RequireSameType(c, 0, in.cosines);
+  RequireSame(c, in.cosines, in.sines);
+  const RotarySizes s = ReadRotary(node, x.shape, cosines);
+  const bool has_positions = c.has_input(in.positions);
+  if (has_positions != (cosines.rank() == 2) || cosines.rank() < 2 ||
+      cosines.rank() > 3 || cosines[cosines.rank() - 1] != s.pairs) {
+    Fail(node, "angles of shape {} do not fit {} pairs", cosines.ToString(),
+         s.pairs);
+  }
+  if (has_positions) {
+    RequireType(c, in.positions, DataType::kInt64);
+    const Shape& positions = c.input(in.positions).shape;
+    const bool is_offset = &in == &kMicrosoftInputs && positions == Shape({1});
+    if (!is_offset) RequireShape(c, in.positions, {s.batch, s.rows});
+  } else if (cosines[0] != s.batch || cosines[1] != s.rows) {
+    Fail(node, "angles of shape {} do not fit {} rows of {} samples",
+         cosines.ToString(), s.rows, s.batch);
+  }
+  SameAsInput(c);
+}
+
+// The row of angles for each row of x, times the number of pairs.
+class Angles {
+ public:
+  Angles(const KernelContext& c, const RotaryInputs& in, const RotarySizes& s)
+      : sizes_(s) {
+    if (!s.has_positions) return;
+    const auto positions = c.in<int64_t>(in.positions);
+    const int64_t known = c.input(in.cosines).shape()[0];
+    positions_ = positions.data();
+    // com.microsoft: one position is that of the first row.
+    is_offset_ = c.input(in.positions).shape().rank() == 1;
+    for (const int64_t position : positions) {
+      const int64_t last = position + (is_offset_ ? s.rows - 1 : 0);
+      if (position < 0 || position >= known || last >= known) {
+        Fail(c.node(), "position {} has no angles, there are {}",
+             position < 0 ? position : last, known);
+      }
+    }
+  }
+
+  int64_t Row(int64_t batch, int64_t row) const {
+    const int64_t plain = batch * sizes_.rows + row;
+    if (positions_ == nullptr) return plain * sizes_.pairs;
+    const int64_t position =
+        is_offset_ ? positions_[0] + row : positions_[plain];
+    return position * sizes_.pairs;
+  }
+
+ private:
+  const RotarySizes& sizes_;
+  const int64_t* positions_ = nullptr;
+  bool is_offset_ = false;
+};
+
+template <class T>
+void TurnHead(const RotarySizes& s, bool interleaved, const T* cosines,
+              const T* sines, const T* x, T* y) {
+  const int64_t step = interleaved ? 2 : 1;
+  const int64_t other = interleaved ? 1 : s.pairs;
+  for (int64_t i = 0; i < s.pairs; ++i) {
+    const T x1 = x[i * step], x2 = x[i * step + other];
+    y[i * step] = x1 * cosines[i] - x2 * sines[i];
+    y[i * step + other] = x1 * sines[i] + x2 * cosines[i];
+  }
+  std::copy(x + 2 * s.pairs, x + s.head_size, y + 2 * s.pairs);
+}
+
+template <class T, const RotaryInputs& in>
+void Rotary(const KernelContext& c) {
+  const bool interleaved = c.node().Int("interleaved", 0) != 0;
+  const RotarySizes s =
+      ReadRotary(c.node(), c.input(0).shape(), c.input(in.cosines).shape());
+  if (c.output(0).element_count() == 0) return;
+  const Angles angles(c, in, s);
+  const T* cosines = c.in<T>(in.cosines).data();
+  const T* sines = c.in<T>(in.sines).data();
+  const T* x = c.in<T>(0).data();
+  T* y = c.out<T>(0).data();
+  c.ParallelFor(s.batch * s.rows * s.heads,
+                2.0 * static_cast<double>(s.head_size),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    const int64_t batch = i / (s.rows * s.heads);
+                    const int64_t in_sample = i % (s.rows * s.heads);
+                    const int64_t row = s.heads_first ? in_sample % s.rows
+                                                      : in_sample / s.heads;
+                    const int64_t angle = angles.Row(batch, row);
+                    TurnHead(s, interleaved, cosines + angle, sines + angle,
+                             x + i * s.head_size, y + i * s.head_size);
+                  }
+                });
+}
+
+}  // namespace
+
+extern constexpr OpDef kRotaryEmbedding = {
+    .name = "RotaryEmbedding",
+    .since = 23,
+    .inputs = {3, 4},
+    .infer = InferRotary<kOnnxInputs>,
+    .reference = Instantiate<Floats>(
+        []<class T>(const KernelContext& c) { Rotary<T, kOnnxInputs>(c); }),
+    .stops_gradient = {1, 2, 3}};
+
+extern constexpr OpDef kRotaryEmbeddingMicrosoft = {
+    .name = "RotaryEmbedding",
+    .domain = kMicrosoft,
+    .inputs = {4, 4},
+    .infer = InferRotary<kMicrosoftInputs>,
+    .reference = Instantiate<Floats>([]<class T>(const KernelContext& c) {
+      Rotary<T, kMicrosoftInputs>(c);
+    }),
+    .stops_gradient = {1, 2, 3}};
+
+}  // namespace strop::ops
