@@ -3,6 +3,7 @@
 // ScatterElements and ScatterND: data, indices, updates -> data with updates
 // written (or added, multiplied, ...) at the indices. The result may be
 // written over the data.
+#include "base/half.h"
 #include "ops/index_walk.h"
 
 namespace strop::ops {
@@ -37,24 +38,32 @@ T Apply(Combine combine, T old, T update) {
   return update;
 }
 
+// The same for elements of any type: halves are combined in float32, of bools
+// the sum and the largest are `or`, the product and the smallest `and`.
+template <class T>
+T ApplyTo(Combine combine, T old, T update) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (combine == Combine::kReplace) return update;
+    const bool is_or = combine == Combine::kAdd || combine == Combine::kMax;
+    return is_or ? old || update : old && update;
+  } else if constexpr (std::is_same_v<T, Float16>) {
+    return ToFloat16(Apply(combine, ToFloat(old), ToFloat(update)));
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    return ToBfloat16(Apply(combine, ToFloat(old), ToFloat(update)));
+  } else {
+    return Apply(combine, old, update);
+  }
+}
+
 // `for_each` calls the function that it is given with every position in the
-// data and the position of its update. Halves and bools can only be replaced.
+// data and the position of its update.
 template <class T, class ForEach>
 void Update(const KernelContext& c, T* y, const T* updates,
             ForEach&& for_each) {
   const Combine combine = ReadReduction(c.node());
-  if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-    for_each([&](int64_t to, int64_t from) {
-      y[to] = Apply(combine, y[to], updates[from]);
-    });
-  } else {
-    if (combine != Combine::kReplace) {
-      Fail(c.node(), ErrorCode::kNotImplemented,
-           "elements of type {} can only be replaced",
-           DataTypeName(DataTypeOf<T>()));
-    }
-    for_each([&](int64_t to, int64_t from) { y[to] = updates[from]; });
-  }
+  for_each([&](int64_t to, int64_t from) {
+    y[to] = ApplyTo(combine, y[to], updates[from]);
+  });
 }
 
 void InferScatterElements(InferContext& c) {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopK, ArgMax and ArgMin. Among equal elements the first wins.
+// TopK, ArgMax and ArgMin. Among equal elements the first wins. NaN wins in
+// ArgMax and ArgMin, as in numpy.
+#include <cmath>
+
 #include "ops/op_util.h"
+#include "strop/execution_provider.h"
 
 namespace strop::ops {
 namespace {
@@ -32,7 +36,14 @@ void InferTopK(InferContext& c) {
   c.SetOutput(1, DataType::kInt64, Shape(dims));
 }
 
-// Keeps the best elements so far in order, each inserted where it belongs.
+// Indices of the best elements so far for each line.
+size_t TopKScratch(const KernelRequest& request) {
+  return static_cast<size_t>(request.outputs[0].shape.element_count()) *
+         sizeof(int64_t);
+}
+
+// A heap of the best elements so far, the worst of them on top: the next
+// element takes its place or is worse than all. NaN is above all numbers.
 template <class T>
 void TopK(const KernelContext& c) {
   const AxisSizes s = ReadAxis(c.node(), c.input(0).shape(), -1);
@@ -41,30 +52,36 @@ void TopK(const KernelContext& c) {
   const T* x = c.in<T>(0).data();
   T* values = c.out<T>(0).data();
   int64_t* indices = c.has_output(1) ? c.out<int64_t>(1).data() : nullptr;
+  auto* heaps = reinterpret_cast<int64_t*>(c.scratch());
   const auto pick = [&](int64_t line) {
     const int64_t outer = line / s.inner, inner = line % s.inner;
     const T* from = x + outer * s.size * s.inner + inner;
+    int64_t* heap = heaps + line * k;
+    const auto is_better = [&](int64_t i, int64_t j) {
+      const T a = from[i * s.inner], b = from[j * s.inner];
+      const bool a_above = a > b || (a != a && b == b);
+      const bool b_above = b > a || (b != b && a == a);
+      if (a_above || b_above) return a_above == largest;
+      return i < j;
+    };
+    for (int64_t i = 0; i < k; ++i) heap[i] = i;
+    std::make_heap(heap, heap + k, is_better);
+    for (int64_t i = k; i < s.size; ++i) {
+      if (!is_better(i, heap[0])) continue;
+      std::pop_heap(heap, heap + k, is_better);
+      heap[k - 1] = i;
+      std::push_heap(heap, heap + k, is_better);
+    }
+    std::sort_heap(heap, heap + k, is_better);
     const int64_t first = outer * k * s.inner + inner;
-    for (int64_t i = 0; i < s.size; ++i) {
-      const T value = from[i * s.inner];
-      int64_t place = std::min(i, k);
-      while (place > 0) {
-        const T before = values[first + (place - 1) * s.inner];
-        if (!(largest ? value > before : value < before)) break;
-        --place;
-      }
-      if (place == k) continue;
-      for (int64_t j = std::min(i, k - 1); j > place; --j) {
-        const int64_t to = first + j * s.inner;
-        values[to] = values[to - s.inner];
-        if (indices) indices[to] = indices[to - s.inner];
-      }
-      values[first + place * s.inner] = value;
-      if (indices) indices[first + place * s.inner] = i;
+    for (int64_t i = 0; i < k; ++i) {
+      values[first + i * s.inner] = from[heap[i] * s.inner];
+      if (indices) indices[first + i * s.inner] = heap[i];
     }
   };
+  const double steps = std::log2(static_cast<double>(k) + 2);
   c.ParallelFor(k == 0 ? 0 : s.outer * s.inner,
-                2.0 * static_cast<double>(s.size),
+                2.0 * static_cast<double>(s.size) * steps,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) pick(i);
                 });
@@ -100,8 +117,11 @@ void ArgBest(const KernelContext& c) {
                     for (int64_t i = 1; i < s.size; ++i) {
                       const T value = from[i * s.inner],
                               old = from[best * s.inner];
+                      const bool is_first_nan = value != value && old == old;
                       const bool better = largest ? value > old : value < old;
-                      if (better || (last && value == old)) best = i;
+                      if (better || is_first_nan || (last && value == old)) {
+                        best = i;
+                      }
                     }
                     y[line] = best;
                   }
@@ -118,7 +138,7 @@ extern constexpr OpDef kTopK = {
     .outputs = {1, 2},
     .infer = InferTopK,
     .reference = Instantiate<Numbers>(
-        []<class T>(const KernelContext& c) { TopK<T>(c); }),
+        []<class T>(const KernelContext& c) { TopK<T>(c); }, TopKScratch),
     .value_inputs = {1},
     .stops_gradient = {1}};
 

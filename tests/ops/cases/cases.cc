@@ -13,6 +13,7 @@ const std::vector<OpCase>& AllOpCases() {
           EinsumCases, FusedByOrtCases, RandomCases, SignalCases}) {
           QuantizeCases}) {
           QuantizeCases, AttentionCases}) {
+          QuantizeCases, AttentionCases, SelectionCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

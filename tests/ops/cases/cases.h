@@ -64,5 +64,6 @@ Cases RandomCases();
 Cases SignalCases();
 Cases QuantizeCases();
 Cases AttentionCases();
+Cases SelectionCases();
 
 }  // namespace strop

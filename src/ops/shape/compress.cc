@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/op_util.h"
+
+namespace strop::ops {
+namespace {
+
+// x as (outer, size, inner); without attribute axis x is one line.
+struct CompressSizes {
+  int64_t outer = 1, size, inner = 1;
+};
+
+CompressSizes ReadCompress(const OpNode& node, const Shape& x) {
+  if (!node.Has("axis")) return {.size = x.element_count()};
+  const size_t axis = NormalizeAxis(node, node.Int("axis"), x.rank());
+  return {x.element_count(0, axis), x[axis],
+          x.element_count(axis + 1, x.rank())};
+}
+
+// x, condition: may be shorter than the axis, what it does not reach is left
+// out.
+void InferCompress(InferContext& c) {
+  const OpNode& node = c.node();
+  const Shape& x = c.input(0).shape;
+  const CompressSizes s = ReadCompress(node, x);
+  RequireType(c, 1, DataType::kBool);
+  const auto condition = c.value(1).values<bool>();
+  if (c.input(1).shape.rank() != 1 ||
+      static_cast<int64_t>(condition.size()) > s.size) {
+    Fail(node, "a condition of shape {} does not fit an axis of {}",
+         c.input(1).shape.ToString(), s.size);
+  }
+  const int64_t kept = std::count(condition.begin(), condition.end(), true);
+  std::vector<int64_t> dims = {kept};
+  if (node.Has("axis")) {
+    dims.assign(x.begin(), x.end());
+    dims[NormalizeAxis(node, node.Int("axis"), x.rank())] = kept;
+  }
+  c.SetOutput(0, c.input(0).type, Shape(dims));
+}
+
+void Compress(const KernelContext& c) {
+  const CompressSizes s = ReadCompress(c.node(), c.input(0).shape());
+  const auto condition = c.in<bool>(1);
+  const size_t block =
+      static_cast<size_t>(s.inner) * DataTypeSize(c.input(0).type());
+  const auto* from = static_cast<const std::byte*>(c.input(0).data());
+  auto* to = static_cast<std::byte*>(c.output(0).data());
+  if (block == 0) return;
+  for (int64_t outer = 0; outer < s.outer; ++outer) {
+    for (size_t i = 0; i < condition.size(); ++i) {
+      if (!condition[i]) continue;
+      const size_t row = static_cast<size_t>(outer * s.size) + i;
+      std::memcpy(to, from + row * block, block);
+      to += block;
+    }
+  }
+}
+
+}  // namespace
+
+extern constexpr OpDef kCompress = {.name = "Compress",
+                                    .since = 9,
+                                    .inputs = {2, 2},
+                                    .infer = InferCompress,
+                                    .reference = ByteKernel<Compress>(),
+                                    .value_inputs = {1},
+                                    .stops_gradient = {1}};
+
+}  // namespace strop::ops
