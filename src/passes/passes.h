@@ -13,6 +13,7 @@ namespace strop {
 void RemoveIdentity(Graph& graph);
 void UseReluOutput(Graph& graph);
 void NamePoolShapes(Graph& graph);
+void NamePeepholes(Graph& graph);
 void FuseGemm(Graph& graph);
 void FuseAccumulate(Graph& graph);
 void WriteBatchNormStatistics(Graph& graph);

@@ -13,9 +13,13 @@ namespace {
 
 constexpr Pass kPasses[] = {
     // Identity hides patterns from the passes behind it.
-    {"remove_identity", RemoveIdentity},  {"use_relu_output", UseReluOutput},
-    {"name_pool_shapes", NamePoolShapes}, {"fuse_gemm", FuseGemm},
-    {"fuse_accumulate", FuseAccumulate},  {"remove_dead", RemoveDead},
+    {"remove_identity", RemoveIdentity},
+    {"use_relu_output", UseReluOutput},
+    {"name_pool_shapes", NamePoolShapes},
+    {"name_peepholes", NamePeepholes},
+    {"fuse_gemm", FuseGemm},
+    {"fuse_accumulate", FuseAccumulate},
+    {"remove_dead", RemoveDead},
 };
 
 // Passes look at the inputs and outputs that an op must have.

@@ -128,6 +128,28 @@ TEST(NamePoolShapes, AveragePoolGradIsFoundByTheNameOfItsResult) {
   EXPECT_EQ(grad.inputs[1], x);
 }
 
+TEST(NamePeepholes, LstmGradReadsThoseOfItsLstm) {
+  Net net;
+  std::vector<ValueId> inputs;
+  for (const char* name : {"x", "w", "r", "b", "", "h", "c", "p"}) {
+    inputs.push_back(*name == 0 ? ValueId{} : net.Input(name));
+  }
+  const auto lstm =
+      net.Op("LSTMTraining", inputs,
+             {"all_h", "last_h", "last_c", "all_c", "gates"}, {}, kMicrosoft);
+  const ValueId none;
+  net.graph.MarkOutput(net.Microsoft(
+      "LSTMGrad",
+      {inputs[0], inputs[1], inputs[2], none, inputs[5], inputs[6], lstm[0],
+       lstm[3], lstm[4], none, net.Input("dh")},
+      "dx"));
+  NamePeepholes(net.graph);
+  const Node& grad = net.Only("LSTMGrad");
+  ASSERT_EQ(grad.inputs.size(), 13u);
+  EXPECT_EQ(grad.inputs[12], inputs[7]);
+  EXPECT_FALSE(grad.inputs[11]);
+}
+
 Attribute Int(const char* name, int64_t value) {
   return {.name = name, .value = value, .ref_attr_name = {}, .encoded = {}};
 }

@@ -23,6 +23,9 @@ inline constexpr const char* kCases[] = {
     "resnet8_bn_inference_form",
     "exported_residual_train",
     "bert_tiny",
+    "lstm_last",
+    "gru_last",
+    "exported_lstm",
     "kitchen_sink_opset13",
     "kitchen_sink_opset17",
 };

@@ -14,6 +14,8 @@ const std::vector<OpCase>& AllOpCases() {
           QuantizeCases}) {
           QuantizeCases, AttentionCases}) {
           QuantizeCases, AttentionCases, SelectionCases}) {
+          NormalizationCases, RecurrentCases, TrainingCases, FusedCases,
+          ElementwiseCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

@@ -55,6 +55,7 @@ Cases IndexCases();
 Cases ActivationCases();
 Cases ConvPoolCases();
 Cases NormalizationCases();
+Cases RecurrentCases();
 Cases TrainingCases();
 Cases FusedCases();
 Cases ElementwiseCases();
