@@ -57,5 +57,64 @@ TEST(Dropout, ASeedGivesItsOwnStream) {
   EXPECT_NE(seven, mask(Training(0.5, {{"seed", int64_t{8}}})));
 }
 
+// Every fused form draws what Dropout draws.
+Numbers64 PlainMask(double ratio) {
+  OpRun run(Training(ratio), DataType::kFloat32);
+  run.RunReference();
+  return run.OutputValues(1);
+}
+
+OpCase Fused(const char* op, std::vector<CaseInput> inputs) {
+  return {.name = "fused",
+          .op = op,
+          .inputs = std::move(inputs),
+          .domain = "com.microsoft",
+          .outputs = "11"};
+}
+
+TEST(Dropout, BitsSayWhatStays) {
+  const Numbers64 mask = PlainMask(0.25);
+  OpRun run(Fused("BitmaskDropout", {In({kCount}, Numbers64(kCount, 2)),
+                                     In({}, {0.25}), BoolsOf({}, {1})}),
+            DataType::kFloat32);
+  run.RunReference();
+  const Numbers64 y = run.OutputValues(0), words = run.OutputValues(1);
+  for (size_t i = 0; i < kCount; ++i) {
+    const auto word = static_cast<uint32_t>(words[i / 32]);
+    ASSERT_EQ((word >> (i % 32)) & 1, mask[i] != 0) << i;
+    ASSERT_FLOAT_EQ(static_cast<float>(y[i]),
+                    mask[i] != 0 ? 2.0f / 0.75f : 0.0f);
+  }
+}
+
+TEST(Dropout, TheResidualIsNotDropped) {
+  const Numbers64 mask = PlainMask(0.5);
+  OpRun run(Fused("BiasDropout", {In({kCount}, Numbers64(kCount, 2)),
+                                  In({kCount}, Numbers64(kCount, 1)),
+                                  In({kCount}, Numbers64(kCount, 10)),
+                                  In({}, {0.5}), BoolsOf({}, {1})}),
+            DataType::kFloat32);
+  run.RunReference();
+  EXPECT_EQ(run.OutputValues(1), mask);
+  const Numbers64 y = run.OutputValues(0);
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(y[i], mask[i] != 0 ? 16 : 10) << i;
+  }
+}
+
+TEST(Dropout, BehindASoftmax) {
+  const Numbers64 mask = PlainMask(0.5);
+  OpCase op_case = Fused(
+      "BiasSoftmaxDropout",
+      {In({kCount, 1}, Numbers64(kCount, 2)), In({1}, {3}), In({}, {0.5})});
+  op_case.outputs = "111";
+  OpRun run(op_case, DataType::kFloat32);
+  run.RunReference();
+  EXPECT_EQ(run.OutputValues(1), mask);
+  EXPECT_EQ(run.OutputValues(2), Numbers64(kCount, 1));
+  const Numbers64 y = run.OutputValues(0);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(y[i], mask[i] != 0 ? 2 : 0);
+}
+
 }  // namespace
 }  // namespace strop

@@ -132,4 +132,11 @@ extern constexpr OpDef kFusedMatMul = {.name = "FusedMatMul",
                                        .infer = InferMatMul,
                                        .reference = kMatMulKernel};
 
+// The old name, without the batch flags.
+extern constexpr OpDef kTransposeMatMul = {.name = "TransposeMatMul",
+                                           .domain = kMicrosoft,
+                                           .inputs = {2, 2},
+                                           .infer = InferMatMul,
+                                           .reference = kMatMulKernel};
+
 }  // namespace strop::ops

@@ -3,28 +3,10 @@
 // Dropout: inputs data, ratio (optional, 0.5), training_mode (optional,
 // false). Elements whose random number in [0, 1) is below the ratio are
 // dropped, the others scaled by 1 / (1 - ratio).
-#include "ops/random/stream.h"
+#include "ops/nn/dropout.h"
 
 namespace strop::ops {
 namespace {
-
-// The dropped share; throws unless it is in [0, 1).
-double ReadRatio(const KernelContext& c, size_t i) {
-  const double ratio = c.has_input(i) ? ScalarAsDouble(c.node(), c.input(i)) : 0.5;
-  if (!(ratio >= 0 && ratio < 1)) {
-    Fail(c.node(), "the ratio must lie in [0, 1), it is {}", ratio);
-  }
-  return ratio;
-}
-
-// Inputs ratio and training_mode, from input `first` on.
-void CheckSettings(const InferContext& c, size_t first) {
-  if (c.has_input(first)) RequireOneElement(c, first);
-  if (c.has_input(first + 1)) {
-    RequireOneElement(c, first + 1);
-    RequireType(c, first + 1, DataType::kBool);
-  }
-}
 
 void InferDropout(InferContext& c) {
   CheckSettings(c, 1);
@@ -51,13 +33,11 @@ void Dropout(const KernelContext& c) {
     if (mask) std::fill_n(mask, count, true);
     return;
   }
-  const RandomKey key = StreamOf(c);
-  const T scale = static_cast<T>(1 / (1 - ratio));
-  const float threshold = static_cast<float>(ratio);
+  const Dropper dropper(c, ratio);
+  const T scale = static_cast<T>(dropper.scale());
   c.ParallelFor(count, 10, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const bool keep =
-          RandomUniform(key, static_cast<uint64_t>(i)) >= threshold;
+      const bool keep = dropper.Keeps(i);
       y[i] = keep ? x[i] * scale : T{0};
       if (mask) mask[i] = keep;
     }

@@ -3,34 +3,10 @@
 // Softmax, LogSoftmax, their gradients, and Hardmax. Until opset 12 the tensor
 // is seen as a matrix cut at `axis` and a whole row is normalized; from 13 on
 // only the one axis is.
-#include <cmath>
-
-#include "ops/op_util.h"
+#include "ops/nn/softmax.h"
 
 namespace strop::ops {
 namespace {
-
-// The tensor as (outer, size, inner): `size` elements, `inner` apart, are
-// normalized together.
-struct SoftmaxSizes {
-  int64_t outer, size, inner;
-};
-
-SoftmaxSizes CoercedSizes(const OpNode& node, const Shape& x) {
-  const int64_t rank = static_cast<int64_t>(x.rank());
-  int64_t axis = node.Int("axis", 1);
-  if (axis < -rank || axis > rank) {
-    Fail(node, "axis {} is out of range for rank {}", axis, rank);
-  }
-  if (axis < 0) axis += rank;
-  return {x.element_count(0, axis), x.element_count(axis, rank), 1};
-}
-
-SoftmaxSizes AxisSizes(const OpNode& node, const Shape& x) {
-  const size_t axis = NormalizeAxis(node, node.Int("axis", -1), x.rank());
-  return {x.element_count(0, axis), x[axis],
-          x.element_count(axis + 1, x.rank())};
-}
 
 using SizesOf = SoftmaxSizes (*)(const OpNode&, const Shape&);
 
@@ -46,29 +22,6 @@ void InferSoftmaxGrad(InferContext& c) {
   SameAsInputs(c);
 }
 
-// Calls line(offset) for the first element of every line.
-template <class F>
-void ForEachLine(const KernelContext& c, const SoftmaxSizes& s, double cost,
-                 F&& line) {
-  if (s.size == 0) return;
-  c.ParallelFor(s.outer * s.inner, cost * static_cast<double>(s.size),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    line(i / s.inner * s.size * s.inner + i % s.inner);
-                  }
-                });
-}
-
-template <class T>
-T LargestOf(const T* x, const SoftmaxSizes& s) {
-  T largest = x[0];
-  for (int64_t i = 1; i < s.size; ++i) {
-    largest = std::max(largest, x[i * s.inner]);
-  }
-  return largest;
-}
-
-// y = exp(x - max) / sum(exp(x - max))
 template <SizesOf sizes_of>
 constexpr ReferenceKernel SoftmaxKernel() {
   return Instantiate<Floats>([]<class T>(const KernelContext& c) {
@@ -76,17 +29,7 @@ constexpr ReferenceKernel SoftmaxKernel() {
     const T* xs = c.in<T>(0).data();
     T* ys = c.out<T>(0).data();
     ForEachLine(c, s, 6, [&](int64_t offset) {
-      const T* x = xs + offset;
-      T* y = ys + offset;
-      const T largest = LargestOf(x, s);
-      double sum = 0;
-      for (int64_t i = 0; i < s.size; ++i) {
-        const T e = std::exp(x[i * s.inner] - largest);
-        y[i * s.inner] = e;
-        sum += static_cast<double>(e);
-      }
-      const T scale = static_cast<T>(1 / sum);
-      for (int64_t i = 0; i < s.size; ++i) y[i * s.inner] *= scale;
+      SoftmaxLine(xs + offset, s, ys + offset);
     });
   });
 }

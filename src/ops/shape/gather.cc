@@ -56,6 +56,17 @@ void Gather(const KernelContext& c) {
                 });
 }
 
+// Rows that a training graph leaves out: fewer indices than rows.
+void InferShrunkenGather(InferContext& c) {
+  const Shape& indices = c.input(1).shape;
+  const GatherSizes s = ReadSizes(c.node(), c.input(0).shape);
+  if (indices.rank() != 1 || indices[0] >= s.size) {
+    Fail(c.node(), "takes fewer indices than the axis has elements, {}, not {}",
+         s.size, indices.ToString());
+  }
+  InferGather(c);
+}
+
 void InferGatherGrad(InferContext& c) {
   RequireIndices(c, 1);
   const Shape dx(c.IntValues(0));
@@ -93,6 +104,13 @@ extern constexpr OpDef kGather = {.name = "Gather",
                                   .infer = InferGather,
                                   .reference = ByteKernel<Gather>(),
                                   .stops_gradient = {1}};
+
+extern constexpr OpDef kShrunkenGather = {.name = "ShrunkenGather",
+                                          .domain = kMicrosoft,
+                                          .inputs = {2, 2},
+                                          .infer = InferShrunkenGather,
+                                          .reference = ByteKernel<Gather>(),
+                                          .stops_gradient = {1}};
 
 // shape of dX, indices, dY -> dX: rows with equal indices are summed.
 extern constexpr OpDef kGatherGrad = {

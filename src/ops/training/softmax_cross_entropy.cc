@@ -5,57 +5,64 @@
 // (C). The loss of a sample is -w log p[label]; "mean" divides the sum by the
 // sum of the weights of the samples that count (ignore_index takes a sample
 // out); a divisor of 0 gives 0, as in ONNX Runtime.
-#include <cmath>
-
-#include "ops/op_util.h"
+//
+// com.microsoft's Internal ops take the ignored label as an input. The old
+// SparseSoftmaxCrossEntropy has scores (d..., C) and one weight per sample.
+#include "ops/training/loss.h"
 
 namespace strop::ops {
 namespace {
 
-enum class Reduction { kNone, kSum, kMean };
+enum class Form { kClassesSecond, kClassesLast };
 
-Reduction ReadReduction(const OpNode& node) {
-  const std::string_view name = node.String("reduction", "mean");
-  if (name == "none") return Reduction::kNone;
-  if (name == "sum") return Reduction::kSum;
-  if (name == "mean") return Reduction::kMean;
-  Fail(node, "attribute reduction is \"{}\"", name);
-}
-
-// Scores as (outer, classes, inner), one sample per (outer, inner).
-struct LossSizes {
-  int64_t outer, classes, inner;
-  int64_t samples() const { return outer * inner; }
-  // Where the first class of a sample stands.
-  int64_t Offset(int64_t sample) const {
-    return sample / inner * classes * inner + sample % inner;
-  }
-};
-
+template <Form form>
 LossSizes SizesOf(const Shape& scores) {
+  if (form == Form::kClassesLast) {
+    const size_t axis = scores.rank() - 1;
+    return {scores.element_count(0, axis), scores[axis], 1};
+  }
   return {scores[0], scores[1], scores.element_count(2, scores.rank())};
 }
 
-// Inputs `scores`, `labels` and, if there, `weights` fit each other.
+// Scores of this shape have labels of that shape.
+template <Form form>
+bool LabelsFit(const Shape& scores, const Shape& labels) {
+  constexpr size_t axis_of_classes = form == Form::kClassesSecond ? 1 : 0;
+  if (scores.rank() <= axis_of_classes || labels.rank() + 1 != scores.rank()) {
+    return false;
+  }
+  const size_t axis =
+      form == Form::kClassesSecond ? size_t{1} : scores.rank() - 1;
+  for (size_t i = 0; i < labels.rank(); ++i) {
+    if (labels[i] != scores[i < axis ? i : i + 1]) return false;
+  }
+  return true;
+}
+
+// Inputs `scores`, `labels` and, if there, `weights` and the ignored label
+// behind them fit each other.
+template <Form form>
 void CheckShapes(const InferContext& c, size_t scores, size_t labels,
                  size_t weights) {
   const Shape& s = c.input(scores).shape;
   const Shape& l = c.input(labels).shape;
   RequireIndices(c, labels);
-  bool fits = s.rank() >= 2 && l.rank() + 1 == s.rank() && s[0] == l[0];
-  for (size_t i = 2; fits && i < s.rank(); ++i) fits = s[i] == l[i - 1];
-  if (!fits) {
+  if (!LabelsFit<form>(s, l)) {
     Fail(c.node(), "scores {} and labels {} do not fit", s.ToString(),
          l.ToString());
   }
   if (c.has_input(weights)) {
     RequireSameType(c, scores, weights);
-    RequireShape(c, weights, {s[1]});
+    RequireShape(c, weights, form == Form::kClassesLast ? l : Shape{s[1]});
+  }
+  if (c.has_input(weights + 1)) {
+    RequireType(c, weights + 1, DataType::kInt64);
+    RequireOneElement(c, weights + 1);
   }
 }
 
 // What the loss needs to know of the labels.
-template <class T, class I>
+template <class T, class I, Form form>
 class Labels {
  public:
   Labels(const KernelContext& c, size_t labels, size_t weights, int64_t classes)
@@ -65,6 +72,10 @@ class Labels {
         has_ignored_(c.node().Has("ignore_index")),
         ignored_(c.node().Int("ignore_index", 0)) {
     if (c.has_input(weights)) weights_ = c.in<T>(weights);
+    if (c.has_input(weights + 1)) {
+      has_ignored_ = true;
+      ignored_ = c.scalar<int64_t>(weights + 1);
+    }
   }
 
   bool IsIgnored(int64_t sample) const {
@@ -73,7 +84,8 @@ class Labels {
   int64_t label(int64_t sample) const { return labels_[sample]; }
   // The weight of a sample that is not ignored.
   T Weight(int64_t sample) const {
-    return weights_.empty() ? T{1} : weights_[labels_[sample]];
+    if (weights_.empty()) return 1;
+    return weights_[form == Form::kClassesLast ? sample : labels_[sample]];
   }
 
   // Throws if a label that counts is not in [0, classes); returns the sum of
@@ -101,8 +113,9 @@ class Labels {
 };
 
 // scores, labels, weights (optional) -> loss, log_prob (optional)
+template <Form form>
 void InferLoss(InferContext& c) {
-  CheckShapes(c, 0, 1, 2);
+  CheckShapes<form>(c, 0, 1, 2);
   const TensorInfo& scores = c.input(0);
   c.SetOutput(
       0, scores.type,
@@ -110,28 +123,10 @@ void InferLoss(InferContext& c) {
   c.SetOutput(1, scores.type, scores.shape);
 }
 
-// max + log(sum(exp(x - max))) over the classes of a sample
-template <class T>
-struct LogSum {
-  T largest, log_sum;
-};
-template <class T>
-LogSum<T> LogSumOf(const T* x, const LossSizes& s) {
-  T largest = x[0];
-  for (int64_t k = 1; k < s.classes; ++k) {
-    largest = std::max(largest, x[k * s.inner]);
-  }
-  double sum = 0;
-  for (int64_t k = 0; k < s.classes; ++k) {
-    sum += static_cast<double>(std::exp(x[k * s.inner] - largest));
-  }
-  return {largest, static_cast<T>(std::log(sum))};
-}
-
-template <class T, class I>
+template <class T, class I, Form form>
 void Loss(const KernelContext& c) {
-  const LossSizes s = SizesOf(c.input(0).shape());
-  const Labels<T, I> labels(c, 1, 2, s.classes);
+  const LossSizes s = SizesOf<form>(c.input(0).shape());
+  const Labels<T, I, form> labels(c, 1, 2, s.classes);
   const double weight = labels.CheckAndWeigh();
   const Reduction reduction = ReadReduction(c.node());
   const T* scores = c.in<T>(0).data();
@@ -167,9 +162,10 @@ void Loss(const KernelContext& c) {
 }
 
 // dY, log_prob, labels, weights (optional) -> dscores
+template <Form form>
 void InferLossGrad(InferContext& c) {
   RequireSameType(c, 0, 1);
-  CheckShapes(c, 1, 2, 3);
+  CheckShapes<form>(c, 1, 2, 3);
   if (ReadReduction(c.node()) == Reduction::kNone) {
     RequireShape(c, 0, c.input(2).shape);
   } else {
@@ -180,10 +176,10 @@ void InferLossGrad(InferContext& c) {
 
 // dscores = (exp(log_prob) - [class is label]) w dY, over the divisor for
 // "mean"; 0 for an ignored sample
-template <class T, class I>
+template <class T, class I, Form form>
 void LossGrad(const KernelContext& c) {
-  const LossSizes s = SizesOf(c.input(1).shape());
-  const Labels<T, I> labels(c, 2, 3, s.classes);
+  const LossSizes s = SizesOf<form>(c.input(1).shape());
+  const Labels<T, I, form> labels(c, 2, 3, s.classes);
   const double weight = labels.CheckAndWeigh();
   const Reduction reduction = ReadReduction(c.node());
   const T* dy = c.in<T>(0).data();
@@ -211,11 +207,14 @@ void LossGrad(const KernelContext& c) {
                     out[labels.label(i) * s.inner] -= factor;
                   }
                 });
+  if (!c.has_input(5)) return;
+  const T* bias = c.in<T>(5).data();
+  for (int64_t i = 0; i < c.output(0).element_count(); ++i) dx[i] += bias[i];
 }
 
 // log_prob, labels, weights (optional) -> loss
 void InferLogLikelihood(InferContext& c) {
-  CheckShapes(c, 0, 1, 2);
+  CheckShapes<Form::kClassesSecond>(c, 0, 1, 2);
   c.SetOutput(
       0, c.input(0).type,
       ReadReduction(c.node()) == Reduction::kNone ? c.input(1).shape : Shape{});
@@ -223,8 +222,8 @@ void InferLogLikelihood(InferContext& c) {
 
 template <class T, class I>
 void LogLikelihood(const KernelContext& c) {
-  const LossSizes s = SizesOf(c.input(0).shape());
-  const Labels<T, I> labels(c, 1, 2, s.classes);
+  const LossSizes s = SizesOf<Form::kClassesSecond>(c.input(0).shape());
+  const Labels<T, I, Form::kClassesSecond> labels(c, 1, 2, s.classes);
   const double weight = labels.CheckAndWeigh();
   const Reduction reduction = ReadReduction(c.node());
   const T* log_prob = c.in<T>(0).data();
@@ -251,21 +250,79 @@ void LogLikelihood(const KernelContext& c) {
   y[0] = static_cast<T>(divide ? sum / weight : sum);
 }
 
+// --- The Internal ops
+
+// What `output_type` says; without it, the type of input i.
+DataType OutputType(const InferContext& c, size_t i) {
+  return static_cast<DataType>(
+      c.node().Int("output_type", static_cast<int64_t>(c.input(i).type)));
+}
+
+// Only 16-bit scores may differ in type from log_prob, which is float32 then:
+// that is what both are computed in.
+void CheckTypes(const OpNode& node, DataType scores, DataType log_prob) {
+  const bool is_half =
+      scores == DataType::kFloat16 || scores == DataType::kBfloat16;
+  if (scores == log_prob || (is_half && log_prob == DataType::kFloat32)) return;
+  Fail(node, ErrorCode::kNotImplemented,
+       "scores of type {} with log_prob of type {} are not supported",
+       DataTypeName(scores), DataTypeName(log_prob));
+}
+
+// scores, labels, weights (optional), ignored label (optional) -> loss,
+// log_prob
+void InferInternalLoss(InferContext& c) {
+  InferLoss<Form::kClassesSecond>(c);
+  const DataType type = OutputType(c, 0);
+  CheckTypes(c.node(), c.input(0).type, type);
+  const bool is_list = ReadReduction(c.node()) == Reduction::kNone;
+  c.SetOutput(0, type, is_list ? c.input(1).shape : Shape{});
+  c.SetOutput(1, type, c.input(0).shape);
+}
+
+// dY, log_prob, labels, weights, ignored label, bias (all three optional)
+// -> dscores + bias
+void InferInternalLossGrad(InferContext& c) {
+  InferLossGrad<Form::kClassesSecond>(c);
+  const DataType type = OutputType(c, 1);
+  CheckTypes(c.node(), type, c.input(1).type);
+  if (c.has_input(5)) {
+    RequireType(c, 5, type);
+    if (c.input(5).shape.element_count() != c.input(1).shape.element_count()) {
+      Fail(c.node(), "the bias {} has another size than log_prob {}",
+           c.input(5).shape.ToString(), c.input(1).shape.ToString());
+    }
+  }
+  c.SetOutput(0, type, c.input(1).shape);
+}
+
+// --- Kernels
+
+template <class T, Form form>
+void RunLoss(const KernelContext& c) {
+  c.input(1).type() == DataType::kInt32 ? Loss<T, int32_t, form>(c)
+                                        : Loss<T, int64_t, form>(c);
+}
 template <class T>
-constexpr auto kRunLoss = [](const KernelContext& c) {
-  c.input(1).type() == DataType::kInt32 ? Loss<T, int32_t>(c)
-                                        : Loss<T, int64_t>(c);
-};
-template <class T>
-constexpr auto kRunLogLikelihood = [](const KernelContext& c) {
+void RunLogLikelihood(const KernelContext& c) {
   c.input(1).type() == DataType::kInt32 ? LogLikelihood<T, int32_t>(c)
                                         : LogLikelihood<T, int64_t>(c);
-};
-template <class T>
-constexpr auto kRunLossGrad = [](const KernelContext& c) {
-  c.input(2).type() == DataType::kInt32 ? LossGrad<T, int32_t>(c)
-                                        : LossGrad<T, int64_t>(c);
-};
+}
+template <class T, Form form>
+void RunLossGrad(const KernelContext& c) {
+  c.input(2).type() == DataType::kInt32 ? LossGrad<T, int32_t, form>(c)
+                                        : LossGrad<T, int64_t, form>(c);
+}
+
+template <Form form>
+constexpr ReferenceKernel kLossKernel = Instantiate<Floats>(
+    []<class T>(const KernelContext& c) { RunLoss<T, form>(c); });
+constexpr ReferenceKernel kLogLikelihoodKernel = Instantiate<Floats>(
+    []<class T>(const KernelContext& c) { RunLogLikelihood<T>(c); });
+// The type of the result counts: log_prob may be wider.
+template <Form form>
+constexpr ReferenceKernel kLossGradKernel = Instantiate<Floats, -1>(
+    []<class T>(const KernelContext& c) { RunLossGrad<T, form>(c); });
 
 }  // namespace
 
@@ -274,26 +331,72 @@ extern constexpr OpDef kSoftmaxCrossEntropyLoss = {
     .since = 12,
     .inputs = {2, 3},
     .outputs = {1, 2},
-    .infer = InferLoss,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { kRunLoss<T>(c); }),
-    .stops_gradient = {1, 2}};
-
-extern constexpr OpDef kNegativeLogLikelihoodLoss = {
-    .name = "NegativeLogLikelihoodLoss",
-    .since = 12,
-    .inputs = {2, 3},
-    .infer = InferLogLikelihood,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { kRunLogLikelihood<T>(c); }),
+    .infer = InferLoss<Form::kClassesSecond>,
+    .reference = kLossKernel<Form::kClassesSecond>,
     .stops_gradient = {1, 2}};
 
 extern constexpr OpDef kSoftmaxCrossEntropyLossGrad = {
     .name = "SoftmaxCrossEntropyLossGrad",
     .domain = kMicrosoft,
     .inputs = {3, 4},
-    .infer = InferLossGrad,
-    .reference = Instantiate<Floats, 1>(
-        []<class T>(const KernelContext& c) { kRunLossGrad<T>(c); })};
+    .infer = InferLossGrad<Form::kClassesSecond>,
+    .reference = kLossGradKernel<Form::kClassesSecond>};
+
+extern constexpr OpDef kSoftmaxCrossEntropyLossInternal = {
+    .name = "SoftmaxCrossEntropyLossInternal",
+    .domain = kMicrosoft,
+    .inputs = {2, 4},
+    .outputs = {1, 2},
+    .infer = InferInternalLoss,
+    .reference = kLossKernel<Form::kClassesSecond>,
+    .stops_gradient = {1, 2, 3}};
+
+extern constexpr OpDef kSoftmaxCrossEntropyLossInternalGrad = {
+    .name = "SoftmaxCrossEntropyLossInternalGrad",
+    .domain = kMicrosoft,
+    .inputs = {3, 6},
+    .infer = InferInternalLossGrad,
+    .reference = kLossGradKernel<Form::kClassesSecond>};
+
+extern constexpr OpDef kSparseSoftmaxCrossEntropy = {
+    .name = "SparseSoftmaxCrossEntropy",
+    .since = 9,
+    .inputs = {2, 3},
+    .outputs = {1, 2},
+    .infer = InferLoss<Form::kClassesLast>,
+    .reference = kLossKernel<Form::kClassesLast>,
+    .stops_gradient = {1, 2}};
+
+extern constexpr OpDef kSparseSoftmaxCrossEntropyGrad = {
+    .name = "SparseSoftmaxCrossEntropyGrad",
+    .since = 9,
+    .inputs = {3, 4},
+    .infer = InferLossGrad<Form::kClassesLast>,
+    .reference = kLossGradKernel<Form::kClassesLast>};
+
+extern constexpr OpDef kNegativeLogLikelihoodLoss = {
+    .name = "NegativeLogLikelihoodLoss",
+    .since = 12,
+    .inputs = {2, 3},
+    .infer = InferLogLikelihood,
+    .reference = kLogLikelihoodKernel,
+    .stops_gradient = {1, 2}};
+
+// The same op twice: the names differ in the opset of ONNX Runtime's body.
+extern constexpr OpDef kNegativeLogLikelihoodLossInternal = {
+    .name = "NegativeLogLikelihoodLossInternal",
+    .domain = kMicrosoft,
+    .inputs = {2, 4},
+    .infer = InferLogLikelihood,
+    .reference = kLogLikelihoodKernel,
+    .stops_gradient = {1, 2, 3}};
+
+extern constexpr OpDef kNegativeLogLikelihoodLossInternal2 = {
+    .name = "NegativeLogLikelihoodLossInternal2",
+    .domain = kMicrosoft,
+    .inputs = {2, 4},
+    .infer = InferLogLikelihood,
+    .reference = kLogLikelihoodKernel,
+    .stops_gradient = {1, 2, 3}};
 
 }  // namespace strop::ops

@@ -16,6 +16,8 @@ const std::vector<OpCase>& AllOpCases() {
           QuantizeCases, AttentionCases, SelectionCases}) {
           NormalizationCases, RecurrentCases, TrainingCases, FusedCases,
           ElementwiseCases}) {
+          NormalizationCases, RecurrentCases, TrainingCases, MoreLossCases,
+          FusedDropoutCases, OldTrainingCases, FusedCases, ElementwiseCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;
