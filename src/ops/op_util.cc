@@ -19,6 +19,18 @@ void RequireSameType(const InferContext& c, size_t i, size_t j) {
   }
 }
 
+DataType AtLeastFloat32(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBfloat16
+             ? DataType::kFloat32
+             : type;
+}
+
+void RequireSameOrWider(const InferContext& c, size_t i, size_t j) {
+  if (c.input(i).type != AtLeastFloat32(c.input(j).type)) {
+    RequireSameType(c, i, j);
+  }
+}
+
 void RequireSame(const InferContext& c, size_t i, size_t j) {
   RequireSameType(c, i, j);
   if (c.input(i).shape != c.input(j).shape) {

@@ -36,6 +36,11 @@ template <class... Args>
 void RequireType(const InferContext& c, size_t i, DataType type);
 // Inputs i and j must have the same element type.
 void RequireSameType(const InferContext& c, size_t i, size_t j);
+// The same, or float32 where input j is a 16-bit float: such a node is
+// computed in float32.
+void RequireSameOrWider(const InferContext& c, size_t i, size_t j);
+// float32 for a 16-bit float, else the type itself.
+DataType AtLeastFloat32(DataType type);
 // Inputs i and j must have the same element type and shape.
 void RequireSame(const InferContext& c, size_t i, size_t j);
 void RequireShape(const InferContext& c, size_t i, const Shape& shape);

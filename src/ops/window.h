@@ -41,8 +41,22 @@ Window ConvWindow(const OpNode& node, const Shape& x, const Shape& w);
 // The window of a MaxPool, AveragePool or LpPool node, with ceil_mode.
 Window PoolWindow(const OpNode& node, const Shape& x);
 
+// The window of a ConvTranspose node, seen as the convolution that it is the
+// transpose of: `output` is what the node reads, `input` what it writes.
+Window ConvTransposeWindow(const OpNode& node, const Shape& x, const Shape& w);
+
+// The same for a MaxUnpool node and the pooling that it undoes.
+Window UnpoolWindow(const OpNode& node, const Shape& x);
+
+// Col2Im: a block that slides over an image, as dilations, pads and strides
+// say.
+Window BlockWindow(const OpNode& node, std::span<const int64_t> image,
+                   std::span<const int64_t> block);
+
 // (batch, channels, output...).
 Shape WindowOutputShape(const Window& window, int64_t batch, int64_t channels);
+// (batch, channels, input...).
+Shape WindowInputShape(const Window& window, int64_t batch, int64_t channels);
 
 // Calls row(tap, x, y, count) for every tap and every run of outputs along
 // the last axis that read inside the input: outputs y + j read the inputs

@@ -8,18 +8,6 @@
 namespace strop {
 namespace {
 
-// The text of the Error that the case causes; "" if there is none.
-std::string ErrorOf(OpCase op_case, DataType type = DataType::kFloat32) {
-  op_case.name = "n";
-  try {
-    OpRun run(op_case, type);
-    run.RunReference();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 using IntList = std::vector<int64_t>;
 
 TEST(BadInput, NamesNodeAndShapes) {

@@ -311,4 +311,15 @@ Numbers64 OpRun::OutputValues(size_t i) const {
   return all;
 }
 
+std::string ErrorOf(OpCase op_case, DataType type) {
+  op_case.name = "n";
+  try {
+    OpRun run(op_case, type);
+    run.RunReference();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace strop

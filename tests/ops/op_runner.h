@@ -125,6 +125,10 @@ class OpRun {
   int num_threads_ = 1;
 };
 
+// The text of the Error that the case, called "n", causes; "" if there is
+// none.
+std::string ErrorOf(OpCase op_case, DataType type = DataType::kFloat32);
+
 // The elements of a tensor of numbers or bools.
 Numbers64 ToNumbers(const Tensor& tensor);
 // Writes numbers into a tensor of any type of numbers or bools.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BatchNormalization, its form in training graphs (BatchNormInternal) and
-// its gradient. X is (N, C, ...); everything else has one number per
-// channel.
+// its gradient. X is (N, C, ...), or (N) with one channel; everything else
+// has one number per channel. With spatial = 0, which opsets 6 to 8 have,
+// every position of every channel counts as a channel.
 #include <cmath>
 
 #include "ops/op_util.h"
@@ -15,11 +16,20 @@ struct BatchNormSizes {
   int64_t count() const { return batch * inner; }
 };
 
+bool IsSpatial(const OpNode& node) { return node.Int("spatial", 1) != 0; }
+
 BatchNormSizes ReadSizes(const OpNode& node, const Shape& x) {
-  if (x.rank() < 2) {
-    Fail(node, "wants batch and channels, not the shape {}", x.ToString());
-  }
+  if (x.rank() < 1) Fail(node, "wants a batch, not a scalar");
+  if (!IsSpatial(node)) return {x[0], x.element_count(1, x.rank()), 1};
+  if (x.rank() == 1) return {x[0], 1, 1};
   return {x[0], x[1], x.element_count(2, x.rank())};
+}
+
+// The shape of what has one number per channel.
+Shape ChannelShape(const OpNode& node, const Shape& x) {
+  const BatchNormSizes s = ReadSizes(node, x);
+  if (IsSpatial(node)) return {s.channels};
+  return Shape(std::span<const int64_t>(x.begin() + 1, x.end()));
 }
 
 // With more than one output the node normalizes by the batch's statistics.
@@ -35,18 +45,14 @@ bool UsesBatchStatistics(const Context& c) {
 // X, scale, bias, mean, variance
 void InferBatchNorm(InferContext& c) {
   const TensorInfo& x = c.input(0);
-  const Shape channels = {ReadSizes(c.node(), x.shape).channels};
-  if (c.node().Int("spatial", 1) == 0) {
-    Fail(c.node(), ErrorCode::kNotImplemented,
-         "statistics per position (spatial = 0) are not supported");
-  }
+  const Shape channels = ChannelShape(c.node(), x.shape);
   for (size_t i = 1; i < 5; ++i) {
-    RequireSameType(c, 0, i);
+    RequireSameOrWider(c, i, 0);
     RequireShape(c, i, channels);
   }
   c.SetOutput(0, x.type, x.shape);
   for (size_t i = 1; i < c.output_count(); ++i) {
-    c.SetOutput(i, x.type, channels);
+    c.SetOutput(i, c.input(3).type, channels);
   }
 }
 
@@ -133,14 +139,14 @@ void BatchNorm(const KernelContext& c) {
 void InferBatchNormGrad(InferContext& c) {
   RequireSame(c, 0, 1);
   const TensorInfo& x = c.input(1);
-  const Shape channels = {ReadSizes(c.node(), x.shape).channels};
+  const Shape channels = ChannelShape(c.node(), x.shape);
   for (size_t i = 2; i < 5; ++i) {
-    RequireSameType(c, 1, i);
+    RequireSameOrWider(c, i, 1);
     RequireShape(c, i, channels);
   }
   c.SetOutput(0, x.type, x.shape);
-  c.SetOutput(1, x.type, channels);
-  c.SetOutput(2, x.type, channels);
+  c.SetOutput(1, c.input(2).type, channels);
+  c.SetOutput(2, c.input(2).type, channels);
 }
 
 // With x^ = (x - mean) inverse and n values in a channel:

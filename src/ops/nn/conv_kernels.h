@@ -122,18 +122,17 @@ void ConvBackwardWeight(const KernelContext& c, const ConvSizes& s, const T* dy,
       });
 }
 
-// dB[m] = sum of dY[:, m]
+// db[m] = sum over the planes x[:, m] of x (batch, channels, size)
 template <class T>
-void ConvBackwardBias(const KernelContext& c, const ConvSizes& s, const T* dy,
-                      T* db, bool accumulate) {
-  const int64_t out = s.window.output_size();
-  c.ParallelFor(s.out_channels, static_cast<double>(s.batch * out),
+void SumPlanes(const KernelContext& c, int64_t batch, int64_t channels,
+               int64_t size, const T* x, T* db, bool accumulate) {
+  c.ParallelFor(channels, static_cast<double>(batch * size),
                 [&](int64_t begin, int64_t end) {
                   for (int64_t m = begin; m < end; ++m) {
                     double sum = 0;
-                    for (int64_t n = 0; n < s.batch; ++n) {
-                      const T* p = dy + (n * s.out_channels + m) * out;
-                      for (int64_t j = 0; j < out; ++j) {
+                    for (int64_t n = 0; n < batch; ++n) {
+                      const T* p = x + (n * channels + m) * size;
+                      for (int64_t j = 0; j < size; ++j) {
                         sum += static_cast<double>(p[j]);
                       }
                     }
@@ -141,6 +140,14 @@ void ConvBackwardBias(const KernelContext& c, const ConvSizes& s, const T* dy,
                     db[m] = accumulate ? db[m] + total : total;
                   }
                 });
+}
+
+// dB[m] = sum of dY[:, m]
+template <class T>
+void ConvBackwardBias(const KernelContext& c, const ConvSizes& s, const T* dy,
+                      T* db, bool accumulate) {
+  SumPlanes<T>(c, s.batch, s.out_channels, s.window.output_size(), dy, db,
+               accumulate);
 }
 
 }  // namespace strop::ops

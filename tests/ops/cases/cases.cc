@@ -18,6 +18,7 @@ const std::vector<OpCase>& AllOpCases() {
           ElementwiseCases}) {
           NormalizationCases, RecurrentCases, TrainingCases, MoreLossCases,
           FusedDropoutCases, OldTrainingCases, FusedCases, ElementwiseCases}) {
+          ConvTransposeCases, GroupNormCases, ImageCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;
