@@ -39,7 +39,7 @@ PUBLIC = {
     "environment.h": "base",
     "tensor.h": "tensor",
     "op.h": "ops",
-    "execution_provider.h": "runtime",
+    "execution_provider.h": "ops",
     "session_options.h": "runtime",
     "checkpoint_state.h": "checkpoint",
     "module.h": "training",

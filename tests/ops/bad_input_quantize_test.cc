@@ -9,17 +9,6 @@
 namespace strop {
 namespace {
 
-std::string ErrorOf(OpCase op_case, DataType type = DataType::kFloat32) {
-  op_case.name = "n";
-  try {
-    OpRun run(op_case, type);
-    run.RunReference();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 CaseInput Uint8s(Shape shape) {
   return Typed(DataType::kUint8, shape,
                Numbers64(static_cast<size_t>(shape.element_count()), 1));

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 struct Floor {
   int passed, total;
 };
-constexpr Floor kDebian = {766, 887};   // libonnx-testdata 1.12
+constexpr Floor kDebian = {766, 887};    // libonnx-testdata 1.12
 constexpr Floor kNewest = {1252, 1637};  // onnx 1.23.2
 
 std::optional<std::string> failures_to_list;

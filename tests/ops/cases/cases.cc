@@ -7,18 +7,15 @@ const std::vector<OpCase>& AllOpCases() {
   static const std::vector<OpCase> all = [] {
     std::vector<OpCase> cases;
     for (Cases (*list)() :
-         {ArithmeticCases, UnaryCases, LogicCases, ReduceCases, MatrixCases,
-          ShapeCases, IndexCases, ActivationCases, ConvPoolCases,
-          NormalizationCases, TrainingCases, FusedCases, ElementwiseCases,
-          EinsumCases, FusedByOrtCases, RandomCases, SignalCases}) {
-          QuantizeCases}) {
-          QuantizeCases, AttentionCases}) {
-          QuantizeCases, AttentionCases, SelectionCases}) {
-          NormalizationCases, RecurrentCases, TrainingCases, FusedCases,
-          ElementwiseCases}) {
-          NormalizationCases, RecurrentCases, TrainingCases, MoreLossCases,
-          FusedDropoutCases, OldTrainingCases, FusedCases, ElementwiseCases}) {
-          ConvTransposeCases, GroupNormCases, ImageCases}) {
+         {ArithmeticCases,    UnaryCases,        LogicCases,
+          ReduceCases,        MatrixCases,       ShapeCases,
+          IndexCases,         ActivationCases,   ConvPoolCases,
+          NormalizationCases, TrainingCases,     FusedCases,
+          ElementwiseCases,   EinsumCases,       FusedByOrtCases,
+          RandomCases,        SignalCases,       QuantizeCases,
+          AttentionCases,     SelectionCases,    RecurrentCases,
+          MoreLossCases,      FusedDropoutCases, OldTrainingCases,
+          ConvTransposeCases, GroupNormCases,    ImageCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;
