@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 // How many cases of each collection pass, of how many that hold dense tensors
 // only. These numbers stand in README.md and may never fall; raise them with
-// what you add. Other versions of the data have other totals, for which 95 %
-// do, as it must everywhere.
+// what you add. Other versions of the data have other totals; 95 % must pass
+// everywhere.
 struct Floor {
   int passed, total;
 };
@@ -105,7 +105,9 @@ void Print(const std::string& title, const Tally& tally) {
 void ExpectFloor(const Tally& tally, const Floor& floor) {
   EXPECT_GT(tally.total, 0);
   EXPECT_GE(100 * tally.passed, 95 * tally.total);
-  if (tally.total == floor.total) EXPECT_GE(tally.passed, floor.passed);
+  if (tally.total == floor.total) {
+    EXPECT_GE(tally.passed, floor.passed);
+  }
 }
 
 TEST(OnnxNodeTests, OfDebianPass) {
