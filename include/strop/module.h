@@ -107,8 +107,8 @@ class STROP_EXPORT Module {
   // state kFailedState.
   void CopyParametersToBuffer(const Tensor& buffer,
                               bool trainable_only = true) const;
-  // The inverse, with the same errors. On a nominal state `trainable_only` must be false; the
-  // state then becomes complete.
+  // The inverse, with the same errors. On a nominal state `trainable_only`
+  // must be false; the state then becomes complete.
   void CopyBufferToParameters(const Tensor& buffer, bool trainable_only = true);
 
   // Writes an inference model: the eval graph cut to `output_names` (any
