@@ -8,7 +8,7 @@ namespace strop {
 // The least q with q * b >= a.
 template <class T>
 constexpr T CeilDiv(T a, T b) {
-  return (a + b - 1) / b;
+  return a / b + (a % b != 0);  // a + b - 1 might be too large
 }
 
 // The least multiple of `step` that is not below `n`.

@@ -191,12 +191,37 @@ Cases ReducedScatterCases() {
   };
 }
 
+// Two rows; the 1-grams 1 and 3, the 2-grams (1, 2) and (2, 2).
+OpCase TfIdfCase(const std::string& mode, int64_t skip, Numbers64 expected) {
+  using Ints = std::vector<int64_t>;
+  return {.name = "TfIdfVectorizer/" + mode + std::to_string(skip),
+          .op = "TfIdfVectorizer",
+          .inputs = {In({2, 5}, {1, 2, 1, 2, 3, 3, 1, 2, 2, 2})},
+          .attributes = {{"mode", mode},
+                         {"min_gram_length", int64_t{1}},
+                         {"max_gram_length", int64_t{2}},
+                         {"max_skip_count", skip},
+                         {"pool_int64s", Ints{1, 3, 1, 2, 2, 2}},
+                         {"ngram_counts", Ints{0, 2}},
+                         {"ngram_indexes", Ints{0, 1, 3, 2}},
+                         {"weights", std::vector<float>{0.5f, 2, 3, 4}}},
+          .expected = {std::move(expected)},
+          .types = {DataType::kInt32, DataType::kInt64}};
+}
+
+Cases TfIdfCases() {
+  return {TfIdfCase("TF", 0, {2, 1, 0, 2, 1, 1, 2, 1}),
+          TfIdfCase("TF", 1, {2, 1, 1, 2, 1, 1, 3, 2}),
+          TfIdfCase("IDF", 0, {0.5, 2, 0, 3, 0.5, 2, 4, 3}),
+          TfIdfCase("TFIDF", 0, {1, 2, 0, 6, 0.5, 2, 8, 3})};
+}
+
 }  // namespace
 
 Cases SelectionCases() {
   Cases all;
   for (Cases (*list)() : {CompressCases, UniqueCases, TopKCases,
-                          SuppressionCases, ReducedScatterCases}) {
+                          SuppressionCases, ReducedScatterCases, TfIdfCases}) {
     for (OpCase& op_case : list()) all.push_back(std::move(op_case));
   }
   return all;
