@@ -12,11 +12,20 @@
 namespace strop {
 namespace {
 
-// Another stream of random numbers for each node and iteration.
+// Spreads every bit over all (the finalizer of SplitMix64).
+uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// Another stream of random numbers for each node and iteration. The step
+// changes, not the seed, which a node may have for itself.
 RandomKey Inner(const RandomKey& key, int32_t node, int64_t iteration) {
   RandomKey inner = key;
-  inner.seed ^= 0x9e3779b97f4a7c15u * (static_cast<uint64_t>(node) + 1);
-  inner.seed += 0xbf58476d1ce4e5b9u * static_cast<uint64_t>(iteration);
+  inner.step = Mix(Mix(key.step) + static_cast<uint64_t>(node));
+  inner.step = Mix(inner.step + static_cast<uint64_t>(iteration));
   return inner;
 }
 

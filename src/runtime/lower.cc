@@ -125,6 +125,14 @@ LoweredBody LowerBody(const Graph& around, const Graph& subgraph,
   }
   graph.SetInputs(std::move(inputs));
   body.lowered = Lower(std::move(graph), custom_ops);
+  // It would write into values of the graph around, in the midst of a step.
+  for (NodeId id : body.lowered.order) {
+    if (!body.lowered.writes_inputs[static_cast<size_t>(id.index)]) continue;
+    const Graph& inner = body.lowered.graph;
+    Throw(ErrorCode::kInvalidGraph,
+          "{} writes into its input, which a sub-graph may not",
+          Describe(inner, inner.node(id)));
+  }
   return body;
 }
 

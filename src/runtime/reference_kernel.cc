@@ -24,6 +24,23 @@ class ReferenceKernelRunner final : public Kernel {
   ReferenceKernel::Run run_;
 };
 
+// Where there is no element to compute, as dimensions beside a 0 may be huge.
+class NothingToDo final : public Kernel {
+ public:
+  void Run(const KernelContext&) override {}
+};
+
+bool HasNothingToDo(const KernelRequest& request) {
+  return request.op.mutates.empty() && !request.outputs.empty() &&
+         std::ranges::none_of(
+             request.inputs,
+             [](const KernelInput& input) { return input.is_list; }) &&
+         std::ranges::all_of(request.outputs, [](const TensorInfo& output) {
+           return output.type == DataType::kUndefined ||
+                  output.shape.element_count() == 0;
+         });
+}
+
 void Widen(const Tensor& from, const Tensor& to) {
   const auto wide = to.values<float>();
   DispatchType(TypeList<Float16, Bfloat16>{}, from.type(), [&]<class T>() {
@@ -179,6 +196,10 @@ KernelChoice MakeReferenceKernel(const KernelRequest& request) {
   KernelChoice choice;
   choice.name = "reference";
   const DataType type = SelectingType(request);
+  if (HasNothingToDo(request)) {
+    choice.kernel = std::make_unique<NothingToDo>();
+    return choice;
+  }
   if (reference.supports == nullptr || reference.supports(type)) {
     choice.kernel = std::make_unique<ReferenceKernelRunner>(reference.run);
     if (reference.scratch_bytes != nullptr) {

@@ -207,5 +207,28 @@ TEST(OpCases, RunOnScalars) {
   }
 }
 
+// A dimension beside a 0 is not walked along.
+TEST(OpCases, HugeTensorsWithoutElementsTakeNoTime) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  const OpCase cases[] = {
+      {.op = "LpNormalization",
+       .inputs = {In({kHuge, 0})},
+       .attributes = {{"axis", int64_t{1}}}},
+      {.op = "CumSum", .inputs = {In({kHuge, 0}), Int64s({}, {1})}},
+      {.op = "InstanceNormalization",
+       .inputs = {In({kHuge, 1, 0}), In({1}), In({1})}},
+      {.op = "Attention",
+       .inputs = {In({1, 1, 0}), In({1, 1, 0}), In({1, 1, 0})},
+       .attributes = {{"q_num_heads", kHuge << 21},
+                      {"kv_num_heads", kHuge << 21}}},
+  };
+  for (const OpCase& op_case : cases) {
+    SCOPED_TRACE(op_case.op);
+    OpRun run(op_case, DataType::kFloat32);
+    run.RunReference();
+    EXPECT_EQ(run.output(0).element_count(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace strop

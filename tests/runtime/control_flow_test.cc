@@ -4,6 +4,7 @@
 // iterations, random numbers, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -172,6 +173,44 @@ TEST(ControlFlow, RandomNumbersDifferByIterationAndStep) {
   EXPECT_EQ(runner.Run(ones, true, 2, first).all, all);
 }
 
+// A branch that draws as the graph around does: the same node, the same seed.
+TEST(ControlFlow, SubgraphsInSubgraphsDrawOtherNumbers) {
+  const auto branch = [](std::shared_ptr<const Graph> inner) {
+    Graph graph = NewGraph("branch");
+    const ValueId shape = graph.AddValue("drawn");
+    Node draw = MakeNode("RandomUniform", {}, {shape});
+    draw.SetAttribute("shape", std::vector<int64_t>{8});
+    draw.SetAttribute("seed", 3.0f);
+    graph.AddNode(std::move(draw));
+    graph.MarkOutput(shape);
+    if (inner) {
+      const ValueId nested = graph.AddValue("nested");
+      Node choose = MakeNode("If", {Outer(graph, "plus")}, {nested});
+      choose.SetAttribute("then_branch", inner);
+      choose.SetAttribute("else_branch", inner);
+      graph.AddNode(std::move(choose));
+      graph.MarkOutput(nested);
+    }
+    return Share(std::move(graph));
+  };
+  Graph graph = NewGraph("main");
+  const ValueId plus = graph.AddInput("plus", ScalarOf(DataType::kBool));
+  const ValueId a = graph.AddValue("a"), b = graph.AddValue("b");
+  Node choose = MakeNode("If", {plus}, {a, b});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    choose.SetAttribute(name, branch(branch(nullptr)));
+  }
+  graph.AddNode(std::move(choose));
+  graph.SetOutputs({a, b});
+  Executor executor(Lower(std::move(graph)), std::make_shared<Arena>(), {});
+  bool yes = true;
+  const Argument input = {.tensor = Tensor(Shape{}, &yes), .list = {}};
+  executor.Run({&input, 1}, {.seed = 1, .node = 0, .step = 0});
+  const auto outer = executor.output(0).values<float>();
+  const auto inner = executor.output(1).values<float>();
+  EXPECT_FALSE(std::equal(outer.begin(), outer.end(), inner.begin()));
+}
+
 std::string ErrorOf(Graph graph) {
   try {
     Executor executor(Lower(std::move(graph)), std::make_shared<Arena>(), {});
@@ -207,6 +246,17 @@ TEST(ControlFlow, WrongSubgraphsAreNamed) {
   EXPECT_EQ(ErrorOf(LoopOver(Share(std::move(no_condition)))),
             "[Loop \"Loop\"] the condition of the sub-graph must be one bool, "
             "not float32 of shape (2)");
+
+  Graph writing = *AddingBody();
+  writing.opset_imports["com.microsoft"] = 1;
+  Node accumulate =
+      MakeNode("InPlaceAccumulatorV2", {Outer(writing, "x"), writing.Find("v")},
+               {writing.AddValue("done")});
+  accumulate.domain = "com.microsoft";
+  writing.AddNode(std::move(accumulate));
+  EXPECT_EQ(ErrorOf(LoopOver(Share(std::move(writing)))),
+            "[InPlaceAccumulatorV2 \"InPlaceAccumulatorV2\"] writes into its "
+            "input, which a sub-graph may not");
 
   Graph nowhere = *AddingBody();
   const ValueId lost = Outer(nowhere, "lost");

@@ -68,7 +68,9 @@ class MicrosoftBias {
  private:
   void ReadMask(const Tensor& mask) {
     const Shape& shape = mask.shape();
-    if (shape.rank() == 2 && shape[1] == 1 && sizes_.keys() != 1) return;
+    if (shape.rank() == 2 && shape != Shape({sizes_.batch, sizes_.keys()})) {
+      return;
+    }
     mask_ = mask.values<int32_t>().data();
     rank_ = shape.rank();
     has_first_ = rank_ == 1 && shape[0] == 2 * sizes_.batch;
