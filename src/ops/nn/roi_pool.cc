@@ -88,6 +88,16 @@ void InferRoiAlign(InferContext& c) {
   RequirePlanes(c);
   const AlignSettings s = ReadAlign<old>(c.node());
   InferRegions(c, 4, s.height, s.width);
+  // Minutes of work from a few bytes are a mistake.
+  constexpr double kMostSamples = 1e10;
+  const double samples = static_cast<double>(c.input(1).shape[0]) *
+                         static_cast<double>(c.input(0).shape[1]) *
+                         static_cast<double>(s.height * s.sampling_ratio) *
+                         static_cast<double>(s.width * s.sampling_ratio);
+  if (samples > kMostSamples) {
+    Fail(c.node(), "sampling_ratio {} takes {} samples", s.sampling_ratio,
+         samples);
+  }
   RequireType(c, 2, DataType::kInt64);
   RequireShape(c, 2, {c.input(1).shape[0]});
 }

@@ -101,9 +101,18 @@ void InferDequantize(InferContext& c) {
   if (c.has_input(2)) RequireSameType(c, 0, 2);
   CheckZeroPoint(c);
   ScaleMap(c.node(), c.input(0).shape, c.input(1).shape);
-  const auto said = static_cast<DataType>(c.node().Int("output_dtype", 0));
-  c.SetOutput(0, said == DataType::kUndefined ? c.input(1).type : said,
-              c.input(0).shape);
+  const int64_t said = c.node().Int("output_dtype", 0);
+  const DataType type =
+      said == 0 ? c.input(1).type : static_cast<DataType>(said);
+  if (said < 0 || said > 64 ||
+      !DispatchType(TypeList<float, double, Float16, Bfloat16>{}, type,
+                    []<class T>() {})) {
+    Fail(c.node(),
+         "output_dtype is {}, which is no floating-point type that "
+         "it gives",
+         said);
+  }
+  c.SetOutput(0, type, c.input(0).shape);
 }
 
 // y = (x - zero point) * scale

@@ -173,7 +173,7 @@ extern constexpr OpDef kRange = {
       const N start = NumberAt<T>(c.input(0)), delta = NumberAt<T>(c.input(2));
       const auto y = c.out<T>(0);
       for (size_t i = 0; i < y.size(); ++i) {
-        const N number = static_cast<N>(start + static_cast<N>(i) * delta);
+        const N number = Plus<N>(start, Times<N>(static_cast<N>(i), delta));
         if constexpr (std::is_same_v<N, T>) {
           y[i] = number;
         } else {

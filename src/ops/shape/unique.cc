@@ -83,6 +83,9 @@ void SortItems(const ItemOrder& compare, int64_t* order) {
   });
 }
 
+// Items without elements cost no file a byte, but an index each.
+constexpr int64_t kMostEmptyItems = int64_t{1} << 24;
+
 // x -> distinct items; where each is found first; which of them each item
 // is; how often each occurs.
 void InferUnique(InferContext& c) {
@@ -90,6 +93,9 @@ void InferUnique(InferContext& c) {
   const Tensor& x = c.value(0);
   const ItemOrder compare(node, x);
   const int64_t count = compare.items().count;
+  if (x.element_count() == 0 && count > kMostEmptyItems) {
+    Fail(node, "{} items without elements are too many", count);
+  }
   std::vector<int64_t> order(static_cast<size_t>(count));
   SortItems(compare, order.data());
   int64_t distinct = count > 0;

@@ -78,11 +78,15 @@ template <class T>
 void NarrowInto(const KernelContext& c, size_t weights, size_t copy) {
   if (!c.has_input(copy)) return;
   const T* from = c.in<T>(weights).data();
-  DispatchType(Halves{}, c.input(copy).type(), [&]<class H>() {
+  // float where the executor has widened the copy, and narrows it afterwards.
+  using Copies = TypeList<Float16, Bfloat16, float>;
+  DispatchType(Copies{}, c.input(copy).type(), [&]<class H>() {
     const auto to = c.input(copy).values<H>();
     for (size_t i = 0; i < to.size(); ++i) {
       const float x = static_cast<float>(from[i]);
-      if constexpr (std::is_same_v<H, Float16>) {
+      if constexpr (std::is_same_v<H, float>) {
+        to[i] = x;
+      } else if constexpr (std::is_same_v<H, Float16>) {
         to[i] = ToFloat16(x);
       } else {
         to[i] = ToBfloat16(x);
