@@ -39,6 +39,7 @@
 
 namespace strop {
 
+class GradientContext;
 struct KernelRequest;  // execution_provider.h
 struct Node;
 class Graph;
@@ -308,6 +309,18 @@ struct Arity {
   static constexpr int kVariadic = std::numeric_limits<int>::max();
 };
 
+// Writes the gradients of a node as further nodes of its graph.
+using GradientRule = void (*)(GradientContext&);
+
+// Around every rule in an OpDef: builds without autodiff hold none.
+constexpr GradientRule Rule([[maybe_unused]] GradientRule rule) {
+#ifdef STROP_NO_AUTODIFF
+  return nullptr;
+#else
+  return rule;
+#endif
+}
+
 struct OpDef {
   std::string_view name;
   std::string_view domain = "";
@@ -341,8 +354,14 @@ struct OpDef {
   bool keeps_zero = false;
   // Elementwise and cheap enough to compute twice.
   bool cheap = false;
-  // Inputs along which no gradient flows (labels, indices, shapes).
+  // How to differentiate; null: there is no rule.
+  GradientRule gradient = nullptr;
+  // Inputs along which no gradient flows (labels, indices, shapes), or along
+  // which it is zero (Floor). Integers and bools need not be listed.
   SlotSet stops_gradient = {};
+  // Has float inputs, but no gradient that would make sense: why `gradient`
+  // is null and stays so.
+  bool not_differentiable = false;
   // Draws random numbers or has another effect: never folded or merged.
   bool is_random = false;
 };

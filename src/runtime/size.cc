@@ -5,11 +5,11 @@
 #include <deque>
 
 #include "base/throw.h"
+#include "ops/fold.h"
+#include "ops/reference_kernel.h"
 #include "ops/registry.h"
 #include "runtime/control_flow.h"
-#include "runtime/fold.h"
 #include "runtime/place.h"
-#include "runtime/reference_kernel.h"
 
 namespace strop {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/half.h"
 #include "base/throw.h"
-#include "runtime/reference_kernel.h"
+#include "ops/reference_kernel.h"
 
 namespace strop {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/fold.h"
+#include "ops/fold.h"
 
-#include "runtime/reference_kernel.h"
+#include "ops/reference_kernel.h"
 
 namespace strop {
 

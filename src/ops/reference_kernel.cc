@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/reference_kernel.h"
+#include "ops/reference_kernel.h"
 
 #include <algorithm>
 
