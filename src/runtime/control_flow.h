@@ -37,6 +37,9 @@ class ControlFlow {
 
  private:
   struct Entry;
+  std::vector<OwnedTensor> RunNode(NodeId node, const ValueOf& value_of,
+                                   const RandomKey& random);
+
   const Graph& graph_;
   std::map<int32_t, std::unique_ptr<Entry>> entries_;
 };

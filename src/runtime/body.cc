@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/body.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/throw.h"
+
+namespace strop {
+
+Body::Body(LoweredBody body, const ExecutorOptions& options)
+    : captured_(std::move(body.captured)),
+      input_count_(body.lowered.graph.inputs().size() - captured_.size()),
+      executor_(std::move(body.lowered), std::make_shared<Arena>(), options) {
+  arguments_.resize(input_count_ + captured_.size());
+}
+
+void Body::Capture(const std::function<Tensor(ValueId)>& value_of) {
+  for (size_t i = 0; i < captured_.size(); ++i) {
+    SetInput(input_count_ + i, value_of(captured_[i]));
+  }
+}
+
+OwnedTensor Body::EmptyStack(size_t i, int64_t axis) const {
+  const ValueType& type = graph().value(graph().outputs()[i]).type;
+  if (type.element == DataType::kUndefined) {
+    Throw(ErrorCode::kInvalidGraph,
+          "\"{}\" is stacked over no iterations, and its type is not known",
+          output_name(i));
+  }
+  std::vector<int64_t> dims;
+  if (type.dims) {
+    for (const Dimension& dim : *type.dims) {
+      dims.push_back(dim.value.value_or(0));
+    }
+  }
+  const auto rank = static_cast<int64_t>(dims.size()) + 1;
+  if (axis < 0) axis += rank;
+  dims.insert(dims.begin() + std::clamp<int64_t>(axis, 0, rank - 1), 0);
+  return OwnedTensor(type.element, Shape(dims));
+}
+
+}  // namespace strop

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/executor.h"
+#include "runtime/lower.h"
+
+namespace strop {
+
+// A sub-graph of an If, Loop or Scan, with its executor.
+class Body {
+ public:
+  Body(LoweredBody body, const ExecutorOptions& options);
+
+  // Without what the sub-graph captures of the graph around.
+  size_t input_count() const { return input_count_; }
+  size_t output_count() const { return graph().outputs().size(); }
+  const Graph& graph() const { return executor_.graph(); }
+  const std::string& output_name(size_t i) const {
+    return graph().value_name(graph().outputs()[i]);
+  }
+
+  // Looks up what the sub-graph captures.
+  void Capture(const std::function<Tensor(ValueId)>& value_of);
+  void SetInput(size_t i, const Tensor& tensor) {
+    arguments_[i].tensor = tensor;
+  }
+  void Run(const RandomKey& random) { executor_.Run(arguments_, random); }
+  // Until the next Run.
+  Tensor output(size_t i) const { return executor_.output(i); }
+
+  // What is stacked over no iterations: the declared type, no elements.
+  OwnedTensor EmptyStack(size_t i, int64_t axis) const;
+
+ private:
+  std::vector<ValueId> captured_;
+  size_t input_count_;
+  Executor executor_;
+  std::vector<Argument> arguments_;
+};
+
+}  // namespace strop
