@@ -15,9 +15,12 @@ struct SessionOptions {
   // The same number, inputs and seed give the same bits.
   int num_threads = 0;
 
-  // Most bytes a step's plan may hold; 0 means no limit. Where a plan needs
-  // more, the first step with those shapes throws kOutOfMemory before it
-  // writes anything, and names the least that is needed.
+  // Most bytes a step may hold beside parameters, gradients and what the
+  // caller gives; 0 means no limit. Where its plan needs more, the first step
+  // with those shapes throws kOutOfMemory before it writes anything, and names
+  // the least that is needed. What sub-graphs hold (their plans, the values
+  // that a Loop carries, what it stacks) is counted as they run: the error
+  // then names what the step had come to.
   size_t memory_limit_bytes = 0;
 
   // What a train step does when its loss is infinite or not a number:

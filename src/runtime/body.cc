@@ -8,10 +8,11 @@
 
 namespace strop {
 
-Body::Body(LoweredBody body, const ExecutorOptions& options)
+Body::Body(LoweredBody body, std::shared_ptr<Arena> arena,
+           const ExecutorOptions& options)
     : captured_(std::move(body.captured)),
       input_count_(body.lowered.graph.inputs().size() - captured_.size()),
-      executor_(std::move(body.lowered), std::make_shared<Arena>(), options) {
+      executor_(std::move(body.lowered), std::move(arena), options) {
   arguments_.resize(input_count_ + captured_.size());
 }
 

@@ -15,7 +15,9 @@ namespace strop {
 // A sub-graph of an If, Loop or Scan, with its executor.
 class Body {
  public:
-  Body(LoweredBody body, const ExecutorOptions& options);
+  // `arena` may be shared with sub-graphs that run one after the other.
+  Body(LoweredBody body, std::shared_ptr<Arena> arena,
+       const ExecutorOptions& options);
 
   // Without what the sub-graph captures of the graph around.
   size_t input_count() const { return input_count_; }
@@ -31,8 +33,11 @@ class Body {
     arguments_[i].tensor = tensor;
   }
   void Run(const RandomKey& random) { executor_.Run(arguments_, random); }
-  // Until the next Run.
+  // Until the next Run, or Release.
   Tensor output(size_t i) const { return executor_.output(i); }
+
+  // Gives back what the last Run holds.
+  void Release() { executor_.Release(); }
 
   // What is stacked over no iterations: the declared type, no elements.
   OwnedTensor EmptyStack(size_t i, int64_t axis) const;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/control_flow.h"
 
+#include <span>
 #include <utility>
 
+#include "base/throw.h"
 #include "runtime/body.h"
 #include "runtime/control_run.h"
 
@@ -21,6 +23,14 @@ bool DrawsRandom(const LoweredGraph& lowered) {
   return false;
 }
 
+// Whatever happens, the sub-graphs hold nothing when their node is done.
+struct ReleaseAtEnd {
+  std::span<const std::unique_ptr<Body>> bodies;
+  ~ReleaseAtEnd() {
+    for (const auto& body : bodies) body->Release();
+  }
+};
+
 }  // namespace
 
 struct ControlFlow::Entry {
@@ -30,13 +40,16 @@ struct ControlFlow::Entry {
 };
 
 ControlFlow::ControlFlow(LoweredGraph& lowered, const ExecutorOptions& options)
-    : graph_(lowered.graph) {
+    : graph_(lowered.graph), budget_(options.budget) {
+  STROP_CHECK(budget_ != nullptr);
+  const auto arena = std::make_shared<Arena>();
   for (auto& [node, bodies] : lowered.bodies) {
     auto entry = std::make_unique<Entry>();
     entry->reads = graph_.Reads(graph_.node(NodeId{node}));
     for (LoweredBody& body : bodies) {
       entry->is_random = entry->is_random || DrawsRandom(body.lowered);
-      entry->bodies.push_back(std::make_unique<Body>(std::move(body), options));
+      entry->bodies.push_back(
+          std::make_unique<Body>(std::move(body), arena, options));
     }
     entries_.emplace(node, std::move(entry));
   }
@@ -60,24 +73,26 @@ bool ControlFlow::IsRandom(NodeId node) const {
 ControlFlow::Tensors ControlFlow::Run(NodeId id, const ValueOf& value_of,
                                       const RandomKey& random) {
   Tensors tensors;
-  for (OwnedTensor& result : RunNode(id, value_of, random)) {
-    tensors.push_back(std::make_unique<OwnedTensor>(std::move(result)));
+  for (HeldTensor& result : RunNode(id, value_of, random)) {
+    tensors.push_back(std::make_unique<OwnedTensor>(std::move(result).Take()));
   }
   return tensors;
 }
 
-std::vector<OwnedTensor> ControlFlow::RunNode(NodeId id,
-                                              const ValueOf& value_of,
-                                              const RandomKey& random) {
+std::vector<HeldTensor> ControlFlow::RunNode(NodeId id, const ValueOf& value_of,
+                                             const RandomKey& random) {
   Entry& entry = *entries_.at(id.index);
   const Node& node = graph_.node(id);
-  ControlRun run = {
-      .node = OpNode(graph_, node), .inputs = {}, .random = random};
+  ControlRun run = {.node = OpNode(graph_, node),
+                    .inputs = {},
+                    .random = random,
+                    .budget = *budget_};
   run.random.node = static_cast<uint32_t>(id.index);
   for (ValueId input : node.inputs) {
     run.inputs.push_back(input ? std::optional(value_of(input)) : std::nullopt);
   }
   for (auto& body : entry.bodies) body->Capture(value_of);
+  const ReleaseAtEnd release{entry.bodies};
   if (node.op_type == "If")
     return RunIf(run, *entry.bodies[0], *entry.bodies[1]);
   if (node.op_type == "Loop") return RunLoop(run, *entry.bodies[0]);

@@ -12,6 +12,7 @@
 
 #include "runtime/executor.h"
 #include "runtime/lower.h"
+#include "runtime/step_budget.h"
 
 namespace strop {
 
@@ -37,10 +38,11 @@ class ControlFlow {
 
  private:
   struct Entry;
-  std::vector<OwnedTensor> RunNode(NodeId node, const ValueOf& value_of,
-                                   const RandomKey& random);
+  std::vector<HeldTensor> RunNode(NodeId node, const ValueOf& value_of,
+                                  const RandomKey& random);
 
   const Graph& graph_;
+  std::shared_ptr<StepBudget> budget_;
   std::map<int32_t, std::unique_ptr<Entry>> entries_;
 };
 

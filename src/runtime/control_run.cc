@@ -52,15 +52,15 @@ bool ControlRun::BoolOf(const Tensor& tensor, std::string_view what) const {
   return tensor.values<bool>()[0];
 }
 
-std::vector<OwnedTensor> RunIf(const ControlRun& run, Body& then_branch,
-                               Body& else_branch) {
+std::vector<HeldTensor> RunIf(const ControlRun& run, Body& then_branch,
+                              Body& else_branch) {
   Body& body =
       run.BoolOf(run.input(0), "the condition") ? then_branch : else_branch;
   run.RequireCounts(body, 0, run.node.node().outputs.size());
   body.Run(run.Random(0));
-  std::vector<OwnedTensor> results;
+  std::vector<HeldTensor> results;
   for (size_t i = 0; i < body.output_count(); ++i) {
-    results.emplace_back(body.output(i));
+    results.emplace_back(run.budget, body.output(i));
   }
   return results;
 }

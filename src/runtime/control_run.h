@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/body.h"
+#include "runtime/step_budget.h"
 #include "strop/op.h"
 #include "strop/random.h"
 
@@ -18,6 +19,7 @@ struct ControlRun {
   OpNode node;
   std::vector<std::optional<Tensor>> inputs;  // nullopt: left out
   RandomKey random;
+  StepBudget& budget;
 
   // Throws where the input is left out.
   const Tensor& input(size_t i) const;
@@ -29,11 +31,11 @@ struct ControlRun {
   bool BoolOf(const Tensor& tensor, std::string_view what) const;
 };
 
-std::vector<OwnedTensor> RunIf(const ControlRun& run, Body& then_branch,
-                               Body& else_branch);
-std::vector<OwnedTensor> RunLoop(const ControlRun& run, Body& body);
+std::vector<HeldTensor> RunIf(const ControlRun& run, Body& then_branch,
+                              Body& else_branch);
+std::vector<HeldTensor> RunLoop(const ControlRun& run, Body& body);
 // Of opset 8, and of the newer ones.
-std::vector<OwnedTensor> RunScan8(const ControlRun& run, Body& body);
-std::vector<OwnedTensor> RunScan9(const ControlRun& run, Body& body);
+std::vector<HeldTensor> RunScan8(const ControlRun& run, Body& body);
+std::vector<HeldTensor> RunScan9(const ControlRun& run, Body& body);
 
 }  // namespace strop

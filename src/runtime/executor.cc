@@ -9,13 +9,26 @@
 #include "runtime/size.h"
 
 namespace strop {
+namespace {
+
+ExecutorOptions WithBudget(ExecutorOptions options, const Graph& graph) {
+  if (options.budget == nullptr) {
+    options.budget =
+        std::make_shared<StepBudget>(graph.name, options.memory_limit_bytes);
+  }
+  return options;
+}
+
+}  // namespace
+
 class Executor::Impl {
  public:
   Impl(LoweredGraph lowered, std::shared_ptr<Arena> arena,
        ExecutorOptions options)
       : lowered_(std::move(lowered)),
         arena_(std::move(arena)),
-        options_(std::move(options)) {
+        options_(WithBudget(std::move(options), lowered_.graph)),
+        held_(*options_.budget) {
     for (ValueId id : lowered_.graph.inputs()) {
       is_list_.push_back(lowered_.graph.value(id).type.kind ==
                          ValueType::Kind::kTensorList);
@@ -29,9 +42,9 @@ class Executor::Impl {
 
   void Run(std::span<const Argument> inputs, const RandomKey& random,
            const std::function<void()>& before_writes) {
-    current_ = nullptr;
-    segments_.clear();
+    Release();
     Entry& entry = FindOrMake(inputs);
+    held_.Add(entry.bound->plan().peak_bytes());
     if (entry.sizer != nullptr) {
       RunSegments(entry, inputs, random, before_writes);
       return;
@@ -46,6 +59,12 @@ class Executor::Impl {
                   options_.profiler);
   }
 
+  void Release() {
+    current_ = nullptr;
+    segments_.clear();
+    held_.Release();
+  }
+
   Tensor output(size_t i) const {
     STROP_CHECK(current_ != nullptr &&
                 i < current_->plan().output_slots.size());
@@ -53,6 +72,7 @@ class Executor::Impl {
   }
 
   const Plan& Prepare(std::span<const Argument> inputs) {
+    held_.Release();  // the last step is over
     return FindOrMake(inputs).bound->plan();
   }
 
@@ -128,7 +148,8 @@ class Executor::Impl {
   void Remake(Entry& entry, std::span<const Argument> inputs) {
     SizeOptions options = {.providers = options_.providers,
                            .num_threads = options_.num_threads,
-                           .control_flow = control_flow_.get()};
+                           .control_flow = control_flow_.get(),
+                           .budget = options_.budget.get()};
     auto sizer = std::make_unique<Sizer>(lowered_, inputs, options);
     std::unique_ptr<Plan> plan = sizer->Next();
     if (!sizer->done()) {
@@ -141,17 +162,7 @@ class Executor::Impl {
   }
 
   std::unique_ptr<BoundPlan> Bind(std::unique_ptr<Plan> plan) const {
-    size_t bytes = plan->peak_bytes();
-    for (const Segment& segment : segments_) {
-      bytes += segment.bound->plan().peak_bytes();
-    }
-    if (options_.memory_limit_bytes > 0 &&
-        bytes > options_.memory_limit_bytes) {
-      Throw(ErrorCode::kOutOfMemory,
-            "a step of graph \"{}\" with these shapes holds {} bytes, the "
-            "limit is {} bytes",
-            graph().name, bytes, options_.memory_limit_bytes);
-    }
+    options_.budget->Check(plan->peak_bytes());
     return std::make_unique<BoundPlan>(std::move(plan), options_.thread_pool,
                                        options_.num_threads);
   }
@@ -181,13 +192,15 @@ class Executor::Impl {
       if (last) return;
       entry.sizer->Carry(plan, segment.arena.base());
       bound = Bind(entry.sizer->Next(&random));
+      held_.Add(bound->plan().peak_bytes());
     }
   }
 
   LoweredGraph lowered_;
   std::vector<bool> is_list_;  // by graph input
   std::shared_ptr<Arena> arena_;
-  ExecutorOptions options_;
+  ExecutorOptions options_;                    // with a budget
+  HeldBytes held_;                             // by the running or last Run
   std::unique_ptr<ControlFlow> control_flow_;  // null: no sub-graphs
   std::vector<std::unique_ptr<Entry>> plans_;
   std::vector<Segment> segments_;
@@ -208,6 +221,8 @@ void Executor::Run(std::span<const Argument> inputs, const RandomKey& random,
 }
 
 Tensor Executor::output(size_t i) const { return impl_->output(i); }
+
+void Executor::Release() { impl_->Release(); }
 
 const Plan& Executor::Prepare(std::span<const Argument> inputs) {
   return impl_->Prepare(inputs);

@@ -15,6 +15,7 @@
 #include "runtime/lower.h"
 #include "runtime/plan.h"
 #include "runtime/profiler.h"
+#include "runtime/step_budget.h"
 #include "strop/execution_provider.h"
 #include "strop/random.h"
 
@@ -25,8 +26,10 @@ struct ExecutorOptions {
   ThreadPool* thread_pool = nullptr;
   int num_threads = 1;
   int max_plans = 4;
-  size_t memory_limit_bytes = 0;  // of a plan; 0: no limit
+  size_t memory_limit_bytes = 0;  // of a step; 0: no limit
   Profiler* profiler = nullptr;   // null: nothing is recorded
+  // Of the step that a sub-graph runs in; null: the graph has one of its own.
+  std::shared_ptr<StepBudget> budget = nullptr;
 };
 
 class Executor {
@@ -50,6 +53,9 @@ class Executor {
   // Output i of the running or last Run. The memory is the arena's: it is
   // valid until the next Run of an executor that shares the arena.
   Tensor output(size_t i) const;
+
+  // Gives back what the last Run holds; its outputs are gone.
+  void Release();
 
   // Makes the plan for `inputs`, if there is none yet, without running it.
   // For a graph with data-dependent shapes: its first segment.

@@ -9,7 +9,7 @@
 namespace strop {
 
 Iterations::Iterations(const ControlRun& run, Body& body, const Layout& layout,
-                       std::vector<OwnedTensor> carried)
+                       std::vector<HeldTensor> carried)
     : run_(run),
       body_(body),
       layout_(layout),
@@ -36,21 +36,21 @@ void Iterations::Run(int64_t iteration) {
 
 void Iterations::Keep() {
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    pieces_[i].emplace_back(body_.output(OutputOf(i)));
+    pieces_[i].emplace_back(run_.budget, body_.output(OutputOf(i)));
   }
-  std::vector<OwnedTensor> next;
+  std::vector<HeldTensor> next;
   for (size_t i = 0; i < carried_count_; ++i) {
-    next.emplace_back(body_.output(layout_.first_output + i));
+    next.emplace_back(run_.budget, body_.output(layout_.first_output + i));
   }
   carried_ = std::move(next);
 }
 
-OwnedTensor Iterations::Stacked(size_t i, size_t axis) const {
-  return Stack(pieces_[i], axis, body_.output_name(OutputOf(i)));
+HeldTensor Iterations::Stacked(size_t i, size_t axis) const {
+  return Stack(run_.budget, pieces_[i], axis, body_.output_name(OutputOf(i)));
 }
 
-OwnedTensor Iterations::EmptyStack(size_t i, int64_t axis) const {
-  return body_.EmptyStack(OutputOf(i), axis);
+HeldTensor Iterations::EmptyStack(size_t i, int64_t axis) const {
+  return HeldTensor(run_.budget, body_.EmptyStack(OutputOf(i), axis));
 }
 
 }  // namespace strop

@@ -21,7 +21,7 @@ class Iterations {
     size_t first_output = 0;
   };
   Iterations(const ControlRun& run, Body& body, const Layout& layout,
-             std::vector<OwnedTensor> carried);
+             std::vector<HeldTensor> carried);
 
   // Runs the sub-graph on the carried values and on the inputs that the
   // caller has set.
@@ -30,14 +30,14 @@ class Iterations {
   // views of carried values.
   void Keep();
 
-  std::vector<OwnedTensor>& carried() { return carried_; }
+  std::vector<HeldTensor>& carried() { return carried_; }
   size_t stacked_count() const { return pieces_.size(); }
   // What output i of those to be stacked gave, by iteration.
-  std::vector<OwnedTensor>& pieces(size_t i) { return pieces_[i]; }
+  std::vector<HeldTensor>& pieces(size_t i) { return pieces_[i]; }
   // The pieces along a new axis; there is one at least.
-  OwnedTensor Stacked(size_t i, size_t axis) const;
+  HeldTensor Stacked(size_t i, size_t axis) const;
   // The same where there was no iteration: the declared type, no elements.
-  OwnedTensor EmptyStack(size_t i, int64_t axis) const;
+  HeldTensor EmptyStack(size_t i, int64_t axis) const;
 
  private:
   size_t OutputOf(size_t i) const {
@@ -48,8 +48,8 @@ class Iterations {
   Body& body_;
   Layout layout_;
   size_t carried_count_;
-  std::vector<OwnedTensor> carried_;
-  std::vector<std::vector<OwnedTensor>> pieces_;
+  std::vector<HeldTensor> carried_;
+  std::vector<std::vector<HeldTensor>> pieces_;
 };
 
 }  // namespace strop

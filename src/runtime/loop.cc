@@ -28,10 +28,10 @@ int64_t MostIterations(const ControlRun& run) {
 
 }  // namespace
 
-std::vector<OwnedTensor> RunLoop(const ControlRun& run, Body& body) {
-  std::vector<OwnedTensor> initial;
+std::vector<HeldTensor> RunLoop(const ControlRun& run, Body& body) {
+  std::vector<HeldTensor> initial;
   for (size_t i = kFirstCarried; i < run.inputs.size(); ++i) {
-    initial.emplace_back(run.input(i));
+    initial.emplace_back(run.budget, run.input(i));
   }
   Iterations iterations(run, body, {.first_input = 2, .first_output = 1},
                         std::move(initial));
@@ -46,7 +46,7 @@ std::vector<OwnedTensor> RunLoop(const ControlRun& run, Body& body) {
     go_on = run.BoolOf(body.output(0), "the condition of the sub-graph");
     iterations.Keep();
   }
-  std::vector<OwnedTensor> results = std::move(iterations.carried());
+  std::vector<HeldTensor> results = std::move(iterations.carried());
   for (size_t i = 0; i < iterations.stacked_count(); ++i) {
     results.push_back(iterations.pieces(i).empty() ? iterations.EmptyStack(i, 0)
                                                    : iterations.Stacked(i, 0));

@@ -75,13 +75,13 @@ struct Sequence {
 
 // Runs the sub-graph on slice after slice of the sequences. `random_offset`:
 // added to the number of an iteration to give its random stream.
-void RunSlices(Iterations& iterations, Body& body, size_t first_input,
-               std::span<const Sequence> sequences, int64_t length,
-               int64_t random_offset) {
+void RunSlices(const ControlRun& run, Iterations& iterations, Body& body,
+               size_t first_input, std::span<const Sequence> sequences,
+               int64_t length, int64_t random_offset) {
   for (int64_t t = 0; t < length; ++t) {
-    std::vector<OwnedTensor> slices;
+    std::vector<HeldTensor> slices;
     for (const Sequence& sequence : sequences) {
-      slices.push_back(SliceOf(sequence.tensor, sequence.axis,
+      slices.push_back(SliceOf(run.budget, sequence.tensor, sequence.axis,
                                sequence.reversed ? length - 1 - t : t));
       body.SetInput(first_input + slices.size() - 1, slices.back().view());
     }
@@ -105,8 +105,7 @@ int64_t CommonLength(const ControlRun& run,
   return common.value_or(0);
 }
 
-OwnedTensor StackOutput(const ScanNode& scan, Iterations& iterations,
-                        size_t i) {
+HeldTensor StackOutput(const ScanNode& scan, Iterations& iterations, size_t i) {
   const size_t count = iterations.stacked_count();
   auto& pieces = iterations.pieces(i);
   if (pieces.empty()) {
@@ -121,11 +120,12 @@ OwnedTensor StackOutput(const ScanNode& scan, Iterations& iterations,
 
 }  // namespace
 
-std::vector<OwnedTensor> RunScan9(const ControlRun& run, Body& body) {
+std::vector<HeldTensor> RunScan9(const ControlRun& run, Body& body) {
   const ScanNode scan(run.node, run.inputs.size());
   const size_t states = scan.state_count(), scans = scan.scan_count();
-  std::vector<OwnedTensor> initial;
-  for (size_t i = 0; i < states; ++i) initial.emplace_back(run.input(i));
+  std::vector<HeldTensor> initial;
+  for (size_t i = 0; i < states; ++i)
+    initial.emplace_back(run.budget, run.input(i));
   Iterations iterations(run, body, {.more_inputs = scans}, std::move(initial));
 
   std::vector<Sequence> sequences;
@@ -136,9 +136,10 @@ std::vector<OwnedTensor> RunScan9(const ControlRun& run, Body& body) {
     sequences.push_back(
         {input, axis, scan.IsReversed("scan_input_directions", i, scans)});
   }
-  RunSlices(iterations, body, states, sequences, CommonLength(run, sequences),
+  RunSlices(run, iterations, body, states, sequences,
+            CommonLength(run, sequences),
             /*random_offset=*/0);
-  std::vector<OwnedTensor> results = std::move(iterations.carried());
+  std::vector<HeldTensor> results = std::move(iterations.carried());
   for (size_t i = 0; i < iterations.stacked_count(); ++i) {
     results.push_back(StackOutput(scan, iterations, i));
   }
@@ -188,25 +189,26 @@ std::vector<int64_t> SequenceLengths(const ControlRun& run, int64_t batch,
 }
 
 // What the sequences of a batch gave, by output of the node.
-using ByOutput = std::vector<std::vector<OwnedTensor>>;
+using ByOutput = std::vector<std::vector<HeldTensor>>;
 
 // Runs sequence `b` of the batch and adds what it gives to `results`.
 void RunSequence(const ControlRun& run, Body& body, const ScanNode& scan,
                  int64_t b, int64_t length, int64_t longest,
                  ByOutput& results) {
   const size_t states = scan.state_count(), scans = scan.scan_count();
-  std::vector<OwnedTensor> initial, owned;
+  std::vector<HeldTensor> initial, owned;
   for (size_t i = 0; i < states; ++i) {
-    initial.push_back(SliceOf(run.input(kFirstState8 + i), 0, b));
+    initial.push_back(SliceOf(run.budget, run.input(kFirstState8 + i), 0, b));
   }
   std::vector<Sequence> sequences;
   for (size_t i = 0; i < scans; ++i) {
-    owned.push_back(SliceOf(run.input(kFirstState8 + states + i), 0, b));
+    owned.push_back(
+        SliceOf(run.budget, run.input(kFirstState8 + states + i), 0, b));
     sequences.push_back({owned.back().view(), /*axis=*/0,
                          scan.IsReversed("directions", i, scans)});
   }
   Iterations iterations(run, body, {.more_inputs = scans}, std::move(initial));
-  RunSlices(iterations, body, states, sequences, length,
+  RunSlices(run, iterations, body, states, sequences, length,
             /*random_offset=*/b * longest);
 
   results.resize(states + iterations.stacked_count());
@@ -219,7 +221,8 @@ void RunSequence(const ControlRun& run, Body& body, const ScanNode& scan,
       run.node.Fail("a sequence has no elements", ErrorCode::kNotImplemented);
     }
     while (std::ssize(pieces) < longest) {
-      pieces.emplace_back(pieces[0].type(), pieces[0].shape());  // zeros
+      pieces.emplace_back(run.budget, pieces[0].type(),
+                          pieces[0].shape());  // zeros
     }
     results[states + i].push_back(iterations.Stacked(i, 0));
   }
@@ -227,7 +230,7 @@ void RunSequence(const ControlRun& run, Body& body, const ScanNode& scan,
 
 }  // namespace
 
-std::vector<OwnedTensor> RunScan8(const ControlRun& run, Body& body) {
+std::vector<HeldTensor> RunScan8(const ControlRun& run, Body& body) {
   const size_t before = std::min(kFirstState8, run.inputs.size());
   const ScanNode scan(run.node, run.inputs.size() - before);
   const size_t first_scan = kFirstState8 + scan.state_count();
@@ -248,9 +251,10 @@ std::vector<OwnedTensor> RunScan8(const ControlRun& run, Body& body) {
     RunSequence(run, body, scan, b, lengths[static_cast<size_t>(b)], longest,
                 by_output);
   }
-  std::vector<OwnedTensor> results;
+  std::vector<HeldTensor> results;
   for (const auto& pieces : by_output) {
-    results.push_back(Stack(pieces, 0, body.output_name(results.size())));
+    results.push_back(
+        Stack(run.budget, pieces, 0, body.output_name(results.size())));
   }
   return results;
 }

@@ -9,6 +9,7 @@
 #include "ops/registry.h"
 #include "runtime/control_flow.h"
 #include "runtime/segment.h"
+#include "runtime/step_budget.h"
 
 namespace strop {
 namespace {
@@ -41,6 +42,8 @@ class Sizer::Impl {
 
   std::unique_ptr<Plan> Next(const RandomKey* random) {
     random_ = random;
+    HeldBytes constants(*options_.budget);  // until the plan is bound
+    constants_ = &constants;
     builder_.Begin();
     while (position_ < order_.size()) {
       if (!SizeNode(order_[position_])) break;
@@ -303,6 +306,7 @@ class Sizer::Impl {
       value.info.tensor = {tensor.type(), tensor.shape()};
       value.varies = varies;
       SetKnown(value, tensor.data());
+      constants_->Add(tensor.byte_count());
     }
     builder_.AddConstants(std::move(results));
   }
@@ -317,6 +321,7 @@ class Sizer::Impl {
   std::vector<const void*> input_data_;  // by graph input
   size_t position_ = 0;                  // in order_
   const RandomKey* random_ = nullptr;
+  HeldBytes* constants_ = nullptr;  // what the plan in the making holds
   std::vector<const ValueInfo*> infer_inputs_;
   std::vector<ValueInfo*> infer_outputs_;
 };

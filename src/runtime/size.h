@@ -20,6 +20,7 @@
 namespace strop {
 
 class ControlFlow;
+class StepBudget;
 
 struct SizeOptions {
   std::span<const std::shared_ptr<ExecutionProvider>> providers;
@@ -28,6 +29,8 @@ struct SizeOptions {
   bool writes_last = false;
   // Runs the nodes with sub-graphs; null where the graph has none.
   ControlFlow* control_flow = nullptr;
+  // Of the step. Not null.
+  StepBudget* budget = nullptr;
 };
 
 class Sizer {

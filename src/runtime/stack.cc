@@ -27,10 +27,11 @@ void ForEachRun(const Shape& whole, size_t element_bytes, size_t axis,
 
 }  // namespace
 
-OwnedTensor SliceOf(const Tensor& x, size_t axis, int64_t index) {
+HeldTensor SliceOf(StepBudget& budget, const Tensor& x, size_t axis,
+                   int64_t index) {
   std::vector<int64_t> dims(x.shape().begin(), x.shape().end());
   dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
-  OwnedTensor piece(x.type(), Shape(dims));
+  HeldTensor piece(budget, x.type(), Shape(dims));
   const auto* from = static_cast<const std::byte*>(x.data());
   auto* to = static_cast<std::byte*>(piece.view().data());
   ForEachRun(x.shape(), DataTypeSize(x.type()), axis, index,
@@ -40,15 +41,15 @@ OwnedTensor SliceOf(const Tensor& x, size_t axis, int64_t index) {
   return piece;
 }
 
-OwnedTensor Stack(std::span<const OwnedTensor> pieces, size_t axis,
-                  const std::string& name) {
+HeldTensor Stack(StepBudget& budget, std::span<const HeldTensor> pieces,
+                 size_t axis, const std::string& name) {
   STROP_CHECK(!pieces.empty() && axis <= pieces[0].shape().rank());
   const DataType type = pieces[0].type();
   const Shape& shape = pieces[0].shape();
   std::vector<int64_t> dims(shape.begin(), shape.end());
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis),
               static_cast<int64_t>(pieces.size()));
-  OwnedTensor whole(type, Shape(dims));
+  HeldTensor whole(budget, type, Shape(dims));
   auto* to = static_cast<std::byte*>(whole.view().data());
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (pieces[i].type() != type || !(pieces[i].shape() == shape)) {

@@ -9,47 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "control_graphs.h"
 #include "runtime/executor.h"
 
 namespace strop {
 namespace {
-
-ValueType FloatsOf(std::optional<int64_t> size = std::nullopt) {
-  return ValueType::OfTensor(
-      DataType::kFloat32,
-      std::vector<Dimension>{{.value = size, .symbol = ""}});
-}
-ValueType ScalarOf(DataType type) {
-  return ValueType::OfTensor(type, std::vector<Dimension>{});
-}
-
-Graph NewGraph(const std::string& name) {
-  Graph graph;
-  graph.name = name;
-  graph.opset_imports[""] = 21;
-  return graph;
-}
-
-// A value of the graph around, inside a sub-graph.
-ValueId Outer(Graph& graph, const std::string& name) {
-  const ValueId id = graph.AddValue(name);
-  graph.value(id).outer = true;
-  return id;
-}
-
-Node MakeNode(const std::string& op, std::vector<ValueId> inputs,
-              std::vector<ValueId> outputs) {
-  Node node;
-  node.name = op;
-  node.op_type = op;
-  node.inputs = std::move(inputs);
-  node.outputs = std::move(outputs);
-  return node;
-}
-
-std::shared_ptr<const Graph> Share(Graph graph) {
-  return std::make_shared<const Graph>(std::move(graph));
-}
 
 // v + x, or v - x: both come from graphs around.
 std::shared_ptr<const Graph> Branch(const std::string& op) {
