@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/throw.h"
+#include "runtime/segment.h"
+#include "runtime/size.h"
 
 namespace strop {
 
@@ -16,10 +18,17 @@ Body::Body(LoweredBody body, std::shared_ptr<Arena> arena,
   arguments_.resize(input_count_ + captured_.size());
 }
 
-void Body::Capture(const std::function<Tensor(ValueId)>& value_of) {
+void Body::Capture(const std::function<const KnownValue&(ValueId)>& value_of) {
+  ConstantInputs constants;
   for (size_t i = 0; i < captured_.size(); ++i) {
-    SetInput(input_count_ + i, value_of(captured_[i]));
+    const KnownValue& value = value_of(captured_[i]);
+    const Tensor& tensor = *value.info.known;
+    SetInput(input_count_ + i, tensor);
+    if (!value.varies && tensor.byte_count() <= kFoldBytes) {
+      constants.Add(input_count_ + i, tensor);
+    }
   }
+  executor_.SetConstants(std::move(constants));
 }
 
 OwnedTensor Body::EmptyStack(size_t i, int64_t axis) const {

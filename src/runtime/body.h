@@ -12,6 +12,8 @@
 
 namespace strop {
 
+struct KnownValue;
+
 // A sub-graph of an If, Loop or Scan, with its executor.
 class Body {
  public:
@@ -27,8 +29,10 @@ class Body {
     return graph().value_name(graph().outputs()[i]);
   }
 
-  // Looks up what the sub-graph captures.
-  void Capture(const std::function<Tensor(ValueId)>& value_of);
+  // Looks up what the sub-graph captures. Small values that do not vary are
+  // constants to it, so that shapes that are made of them do not depend on
+  // data.
+  void Capture(const std::function<const KnownValue&(ValueId)>& value_of);
   void SetInput(size_t i, const Tensor& tensor) {
     arguments_[i].tensor = tensor;
   }

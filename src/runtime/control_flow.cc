@@ -7,6 +7,7 @@
 #include "base/throw.h"
 #include "runtime/body.h"
 #include "runtime/control_run.h"
+#include "runtime/segment.h"
 
 namespace strop {
 namespace {
@@ -89,7 +90,8 @@ std::vector<HeldTensor> ControlFlow::RunNode(NodeId id, const ValueOf& value_of,
                     .budget = *budget_};
   run.random.node = static_cast<uint32_t>(id.index);
   for (ValueId input : node.inputs) {
-    run.inputs.push_back(input ? std::optional(value_of(input)) : std::nullopt);
+    run.inputs.push_back(input ? std::optional(*value_of(input).info.known)
+                               : std::nullopt);
   }
   for (auto& body : entry.bodies) body->Capture(value_of);
   const ReleaseAtEnd release{entry.bodies};

@@ -16,11 +16,13 @@
 
 namespace strop {
 
+struct KnownValue;
+
 class ControlFlow {
  public:
   using Tensors = std::vector<std::unique_ptr<OwnedTensor>>;
-  // The value of what the node reads. Its data is not null.
-  using ValueOf = std::function<Tensor(ValueId)>;
+  // What the node reads. It is known.
+  using ValueOf = std::function<const KnownValue&(ValueId)>;
 
   // Takes the sub-graphs out of `lowered`, which outlives this.
   ControlFlow(LoweredGraph& lowered, const ExecutorOptions& options);

@@ -40,6 +40,17 @@ class Executor::Impl {
 
   const Graph& graph() const { return lowered_.graph; }
 
+  void SetConstants(ConstantInputs constants) {
+    if (*constants_ == constants) return;
+    for (const auto& entry : plans_) {
+      if (*entry->constants == constants) {
+        constants_ = entry->constants;
+        return;
+      }
+    }
+    constants_ = std::make_shared<const ConstantInputs>(std::move(constants));
+  }
+
   void Run(std::span<const Argument> inputs, const RandomKey& random,
            const std::function<void()>& before_writes) {
     Release();
@@ -86,6 +97,7 @@ class Executor::Impl {
     // Types and shapes of all inputs; a list's tensors stand in line behind
     // an undefined type whose shape is their number.
     std::vector<TensorInfo> key;
+    std::shared_ptr<const ConstantInputs> constants;
     std::unique_ptr<BoundPlan> bound;
     // Set for a graph with data-dependent shapes, whose later segments are
     // made in each run.
@@ -112,7 +124,8 @@ class Executor::Impl {
 
   bool Fits(const Entry& entry, std::span<const Argument> inputs) const {
     size_t next = 0;
-    return ForKey(inputs,
+    return entry.constants == constants_ &&
+           ForKey(inputs,
                   [&](DataType type, const Shape& shape) {
                     if (next == entry.key.size()) return false;
                     const TensorInfo& info = entry.key[next++];
@@ -135,6 +148,7 @@ class Executor::Impl {
       entry->key.push_back({type, shape});
       return true;
     });
+    entry->constants = constants_;
     Remake(*entry, inputs);
     const auto most = static_cast<size_t>(std::max(1, options_.max_plans));
     if (plans_.size() >= most) {
@@ -149,6 +163,7 @@ class Executor::Impl {
     SizeOptions options = {.providers = options_.providers,
                            .num_threads = options_.num_threads,
                            .control_flow = control_flow_.get(),
+                           .constants = entry.constants.get(),
                            .budget = options_.budget.get()};
     auto sizer = std::make_unique<Sizer>(lowered_, inputs, options);
     std::unique_ptr<Plan> plan = sizer->Next();
@@ -202,6 +217,8 @@ class Executor::Impl {
   ExecutorOptions options_;                    // with a budget
   HeldBytes held_;                             // by the running or last Run
   std::unique_ptr<ControlFlow> control_flow_;  // null: no sub-graphs
+  std::shared_ptr<const ConstantInputs> constants_ =
+      std::make_shared<const ConstantInputs>();
   std::vector<std::unique_ptr<Entry>> plans_;
   std::vector<Segment> segments_;
   BoundPlan* current_ = nullptr;
@@ -214,6 +231,10 @@ Executor::Executor(LoweredGraph lowered, std::shared_ptr<Arena> arena,
 Executor::~Executor() = default;
 
 const Graph& Executor::graph() const { return impl_->graph(); }
+
+void Executor::SetConstants(ConstantInputs constants) {
+  impl_->SetConstants(std::move(constants));
+}
 
 void Executor::Run(std::span<const Argument> inputs, const RandomKey& random,
                    const std::function<void()>& before_writes) {

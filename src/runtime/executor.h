@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a graph. An executor keeps a few plans, one for each tuple of input
-// shapes, and runs the fitting one as a loop over its kernels.
+// shapes (and of constants), and runs the fitting one as a loop over its
+// kernels.
 #pragma once
 
 #include <functional>
@@ -12,6 +13,7 @@
 
 #include "base/thread_pool.h"
 #include "runtime/arena.h"
+#include "runtime/constant_inputs.h"
 #include "runtime/lower.h"
 #include "runtime/plan.h"
 #include "runtime/profiler.h"
@@ -40,6 +42,10 @@ class Executor {
   ~Executor();
 
   const Graph& graph() const;
+
+  // Inputs whose values are known when plans are made, until the next call.
+  // Run is to be given the same values.
+  void SetConstants(ConstantInputs constants);
 
   // Runs the graph on `inputs`, one Argument for each graph input in order.
   // `before_writes` (if not empty) is called once everything that can fail

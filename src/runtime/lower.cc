@@ -120,6 +120,13 @@ LoweredBody LowerBody(const Graph& around, const Graph& subgraph,
     ValueId inside = graph.Find(name);
     if (!inside) inside = graph.AddValue(name);
     graph.value(inside).outer = false;
+    const Value& outside = around.value(source);
+    if (outside.initializer && !outside.is_input) {
+      TensorData constant = *outside.initializer;
+      constant.name = name;
+      graph.AddInitializer(std::move(constant));
+      continue;
+    }
     inputs.push_back(inside);
     body.captured.push_back(source);
   }

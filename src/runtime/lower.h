@@ -34,7 +34,8 @@ struct LoweredGraph {
 // A sub-graph as a graph of its own.
 struct LoweredBody {
   std::string attribute;  // "then_branch", "else_branch" or "body"
-  // Its inputs are those of the sub-graph, then the captured values.
+  // Its inputs are those of the sub-graph, then the captured values. The
+  // initializers of the graphs around are initializers here, too.
   LoweredGraph lowered;
   std::vector<ValueId> captured;  // values of the graph around
 };

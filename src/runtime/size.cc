@@ -7,16 +7,13 @@
 #include "base/throw.h"
 #include "ops/fold.h"
 #include "ops/registry.h"
+#include "runtime/constant_inputs.h"
 #include "runtime/control_flow.h"
 #include "runtime/segment.h"
 #include "runtime/step_budget.h"
 
 namespace strop {
 namespace {
-
-// Values of at most this many bytes are computed when the plan is made if
-// their inputs are known; larger ones only if they do not grow.
-constexpr size_t kFoldBytes = 4096;
 
 // Where a tensor without elements lies; its own address may be null.
 constexpr std::byte kNoElements{};
@@ -95,6 +92,13 @@ class Sizer::Impl {
       input_data_.back() = argument.tensor.element_count() == 0
                                ? &kNoElements
                                : argument.tensor.data();
+    }
+    const Tensor* constant = options_.constants == nullptr
+                                 ? nullptr
+                                 : options_.constants->Find(position);
+    if (constant != nullptr) {
+      value.input = -1;
+      SetKnown(value, constant->data());
     }
   }
 
@@ -206,11 +210,12 @@ class Sizer::Impl {
     for (ValueId read : control.Reads(id)) {
       varies = varies || ValueOf(read).varies;
     }
+    const auto value_of = [this](ValueId value) -> const KnownValue& {
+      return ValueOf(value);
+    };
     SetComputed(
         node,
-        control.Run(
-            id, [this](ValueId value) { return *ValueOf(value).info.known; },
-            random_ != nullptr ? *random_ : RandomKey{}),
+        control.Run(id, value_of, random_ != nullptr ? *random_ : RandomKey{}),
         varies);
     return true;
   }

@@ -9,6 +9,7 @@
 // run, its surviving values are carried over, and the next segment is sized.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,8 +20,13 @@
 
 namespace strop {
 
+class ConstantInputs;
 class ControlFlow;
 class StepBudget;
+
+// Values of at most this many bytes are computed when the plan is made if
+// their inputs are known; larger ones only if they do not grow.
+inline constexpr size_t kFoldBytes = 4096;
 
 struct SizeOptions {
   std::span<const std::shared_ptr<ExecutionProvider>> providers;
@@ -29,6 +35,9 @@ struct SizeOptions {
   bool writes_last = false;
   // Runs the nodes with sub-graphs; null where the graph has none.
   ControlFlow* control_flow = nullptr;
+  // Inputs known from the beginning; null: none. They outlive the sizer and
+  // the plans.
+  const ConstantInputs* constants = nullptr;
   // Of the step. Not null.
   StepBudget* budget = nullptr;
 };

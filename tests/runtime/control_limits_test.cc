@@ -193,5 +193,115 @@ TEST(ControlLimits, ASubgraphSharesTheLimitWithTheGraphAround) {
   }
 }
 
+// --- What sub-graphs capture
+
+// Declines, and counts how often it is asked.
+class CountingProvider final : public ExecutionProvider {
+ public:
+  std::string_view name() const override { return "counting"; }
+  KernelChoice Choose(const KernelRequest&) const override {
+    ++count_;
+    return KernelChoice::Decline("");
+  }
+  // Since the last call.
+  int TakeCount() { return std::exchange(count_, 0); }
+
+ private:
+  mutable int count_ = 0;
+};
+
+// v -> v + v, in the shape that the graph around names "shape".
+std::shared_ptr<const Graph> ReshapingBody() {
+  LoopBody b;
+  const ValueId shape = Outer(b.graph, "shape");
+  const ValueId shaped = b.Op("Reshape", {b.v, shape}, "shaped");
+  return b.Finish({b.go_on, b.Op("Add", {shaped, shaped}, "next")});
+}
+
+// A Loop over ReshapingBody, where "shape" is there already.
+struct ReshapingLoop {
+  explicit ReshapingLoop(Builder b) : executor(Finish(std::move(b))) {}
+
+  Executor Finish(Builder b) {
+    const ValueId count = b.graph.AddInput("count", ScalarOf(DataType::kInt64));
+    AddLoop(b, {count, ValueId{}, b.graph.Find("x")}, ReshapingBody());
+    return Build(std::move(b), {.providers = {provider}});
+  }
+  Floats Run(Floats x, int64_t count) {
+    const Argument inputs[] = {Arg(x),
+                               {.tensor = Tensor(Shape{}, &count), .list = {}}};
+    executor.Run(inputs, {});
+    return OutputOf(executor, 0);
+  }
+
+  std::shared_ptr<CountingProvider> provider =
+      std::make_shared<CountingProvider>();
+  Executor executor;
+};
+
+TEST(ControlLimits, InitializersAroundAreInitializersOfTheSubgraph) {
+  Builder b("main");
+  b.graph.AddInput("x", FloatsOf());
+  b.List<int64_t>("shape", {2});
+  {
+    Builder copy = b;
+    AddLoop(copy, {ValueId{}, ValueId{}, copy.graph.Find("x")},
+            ReshapingBody());
+    LoweredGraph lowered = Lower(std::move(copy.graph));
+    LoweredBody& body = lowered.bodies.begin()->second[0];
+    EXPECT_TRUE(body.captured.empty());
+    // The whole sub-graph is one segment.
+    Executor executor(std::move(body.lowered), std::make_shared<Arena>(), {});
+    Floats v = {1, 2};
+    int64_t i = 0;
+    bool go_on = true;
+    const Argument inputs[] = {{.tensor = Tensor(Shape{}, &i), .list = {}},
+                               {.tensor = Tensor(Shape{}, &go_on), .list = {}},
+                               Arg(v)};
+    EXPECT_EQ(executor.Prepare(inputs).output_slots.size(), 2u);
+  }
+  ReshapingLoop loop(std::move(b));
+  EXPECT_EQ(loop.Run({1, 2}, 5), (Floats{32, 64}));
+  EXPECT_EQ(loop.provider->TakeCount(), 1);  // not once an iteration
+  EXPECT_EQ(loop.Run({1, 3}, 5), (Floats{32, 96}));
+  EXPECT_EQ(loop.provider->TakeCount(), 0);
+}
+
+TEST(ControlLimits, FoldedValuesAroundAreConstantsOfTheSubgraph) {
+  Builder b("main");
+  b.Op("Shape", {b.graph.AddInput("x", FloatsOf())}, "shape");
+  ReshapingLoop loop(std::move(b));
+  EXPECT_EQ(loop.Run({1, 2}, 5), (Floats{32, 64}));
+  EXPECT_EQ(loop.provider->TakeCount(), 1);
+  EXPECT_EQ(loop.Run({1, 2, 3}, 1), (Floats{2, 4, 6}));
+  EXPECT_EQ(loop.provider->TakeCount(), 1);
+  // The plan for two elements and the shape (2) is still there.
+  EXPECT_EQ(loop.Run({1, 2}, 2), (Floats{4, 8}));
+  EXPECT_EQ(loop.provider->TakeCount(), 0);
+}
+
+// The same shapes with other constants are another plan: the values 2 and 4
+// of "shape" of x, for a sub-graph that sees the one element of "scale".
+TEST(ControlLimits, PlansHoldForTheirConstantsOnly) {
+  Builder b("main");
+  const ValueId x = b.graph.AddInput("x", FloatsOf());
+  b.Op("Shape", {x}, "shape");
+  LoopBody body;
+  const ValueId scale = body.Op("Cast", {Outer(body.graph, "shape")}, "scale");
+  body.graph.node(body.graph.order()[0])
+      .SetAttribute("to", static_cast<int64_t>(DataType::kFloat32));
+  const ValueId next = body.Op("Mul", {body.v, scale}, "next");
+  const ValueId one = b.List<float>("one", {1});
+  const ValueId count = b.Scalar<int64_t>("count", 2);
+  AddLoop(b, {count, ValueId{}, one}, body.Finish({body.go_on, next}));
+  Executor executor = Build(std::move(b));
+  for (int64_t n : {2, 3, 2}) {
+    Floats values(static_cast<size_t>(n));
+    const Argument input = Arg(values);
+    executor.Run({&input, 1}, {});
+    EXPECT_EQ(OutputOf(executor, 0), Floats{static_cast<float>(n * n)});
+  }
+}
+
 }  // namespace
 }  // namespace strop
