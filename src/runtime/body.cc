@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/throw.h"
+#include "runtime/fixed_condition.h"
 #include "runtime/segment.h"
 #include "runtime/size.h"
 
@@ -12,7 +13,8 @@ namespace strop {
 
 Body::Body(LoweredBody body, std::shared_ptr<Arena> arena,
            const ExecutorOptions& options)
-    : captured_(std::move(body.captured)),
+    : has_fixed_condition_(HasFixedCondition(body)),
+      captured_(std::move(body.captured)),
       input_count_(body.lowered.graph.inputs().size() - captured_.size()),
       executor_(std::move(body.lowered), std::move(arena), options) {
   arguments_.resize(input_count_ + captured_.size());

@@ -29,6 +29,9 @@ class Body {
     return graph().value_name(graph().outputs()[i]);
   }
 
+  // Whether output 0, as the condition of a Loop, never changes.
+  bool has_fixed_condition() const { return has_fixed_condition_; }
+
   // Looks up what the sub-graph captures. Small values that do not vary are
   // constants to it, so that shapes that are made of them do not depend on
   // data.
@@ -47,6 +50,7 @@ class Body {
   OwnedTensor EmptyStack(size_t i, int64_t axis) const;
 
  private:
+  bool has_fixed_condition_;
   std::vector<ValueId> captured_;
   size_t input_count_;
   Executor executor_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/control_flow.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -12,17 +13,11 @@
 namespace strop {
 namespace {
 
-bool DrawsRandom(const LoweredGraph& lowered) {
-  for (NodeId id : lowered.order) {
-    if (lowered.ops[static_cast<size_t>(id.index)]->is_random) return true;
-  }
-  for (const auto& [node, bodies] : lowered.bodies) {
-    for (const LoweredBody& body : bodies) {
-      if (DrawsRandom(body.lowered)) return true;
-    }
-  }
-  return false;
-}
+// Work before the step, in bytes of memory that are used by it: a thousand
+// small iterations, or a few passes over large constants. What is more would
+// delay `inspect` and the first step, or never end.
+constexpr size_t kFoldWork = size_t{1} << 20;
+constexpr size_t kFoldPasses = 8;
 
 // Whatever happens, the sub-graphs hold nothing when their node is done.
 struct ReleaseAtEnd {
@@ -37,6 +32,7 @@ struct ReleaseAtEnd {
 struct ControlFlow::Entry {
   std::vector<ValueId> reads;
   bool is_random = false;
+  bool too_large_to_fold = false;  // it was tried
   std::vector<std::unique_ptr<Body>> bodies;
 };
 
@@ -47,6 +43,9 @@ ControlFlow::ControlFlow(LoweredGraph& lowered, const ExecutorOptions& options)
   for (auto& [node, bodies] : lowered.bodies) {
     auto entry = std::make_unique<Entry>();
     entry->reads = graph_.Reads(graph_.node(NodeId{node}));
+    std::ranges::sort(entry->reads);
+    const auto twice = std::ranges::unique(entry->reads);
+    entry->reads.erase(twice.begin(), twice.end());
     for (LoweredBody& body : bodies) {
       entry->is_random = entry->is_random || DrawsRandom(body.lowered);
       entry->bodies.push_back(
@@ -69,6 +68,28 @@ const std::vector<ValueId>& ControlFlow::Reads(NodeId node) const {
 
 bool ControlFlow::IsRandom(NodeId node) const {
   return entries_.at(node.index)->is_random;
+}
+
+std::optional<ControlFlow::Tensors> ControlFlow::Fold(NodeId id,
+                                                      const ValueOf& value_of) {
+  Entry& entry = *entries_.at(id.index);
+  if (entry.is_random || entry.too_large_to_fold) return std::nullopt;
+  size_t bytes_in = 0;
+  for (ValueId read : entry.reads) {
+    bytes_in += value_of(read).info.known->byte_count();
+  }
+  try {
+    const FoldScope scope(*budget_,
+                          std::max(kFoldWork, kFoldPasses * bytes_in));
+    Tensors results = Run(id, value_of, {});
+    size_t bytes_out = 0;
+    for (const auto& result : results) bytes_out += result->view().byte_count();
+    // The rule of all nodes: results stay with the plan.
+    if (bytes_out <= std::max(kFoldBytes, bytes_in)) return results;
+  } catch (const FoldTooLarge&) {
+  }
+  entry.too_large_to_fold = true;
+  return std::nullopt;
 }
 
 ControlFlow::Tensors ControlFlow::Run(NodeId id, const ValueOf& value_of,

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -31,9 +32,12 @@ class ControlFlow {
   bool Has(NodeId node) const;
   // What the node reads, its sub-graphs included.
   const std::vector<ValueId>& Reads(NodeId node) const;
-  // Whether a sub-graph draws random numbers, so that it may not be run
-  // before the step.
+  // Whether a sub-graph draws random numbers.
   bool IsRandom(NodeId node) const;
+
+  // What Run gives, computed before the step. Nullopt where that draws random
+  // numbers, or where the work or the results are too large for it.
+  std::optional<Tensors> Fold(NodeId node, const ValueOf& value_of);
 
   // Runs the node. One tensor for each output, null where it is left out.
   Tensors Run(NodeId node, const ValueOf& value_of, const RandomKey& random);

@@ -53,6 +53,7 @@ class Executor::Impl {
 
   void Run(std::span<const Argument> inputs, const RandomKey& random,
            const std::function<void()>& before_writes) {
+    options_.budget->CountRun();
     Release();
     Entry& entry = FindOrMake(inputs);
     held_.Add(entry.bound->plan().peak_bytes());

@@ -13,9 +13,12 @@ namespace {
 // at most, and the condition.
 constexpr size_t kFirstCarried = 2;
 
+// So many iterations never end; exporters write it for a `while`, too.
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 int64_t MostIterations(const ControlRun& run) {
   if (run.inputs.empty() || !run.inputs[0]) {
-    return std::numeric_limits<int64_t>::max();
+    return kNoLimit;
   }
   const Tensor& most = *run.inputs[0];
   if (most.type() != DataType::kInt64 || most.element_count() != 1) {
@@ -38,12 +41,19 @@ std::vector<HeldTensor> RunLoop(const ControlRun& run, Body& body) {
   const int64_t most = MostIterations(run);
   bool go_on = run.inputs.size() < 2 || !run.inputs[1] ||
                run.BoolOf(*run.inputs[1], "the condition");
+  const bool is_endless = most == kNoLimit && body.has_fixed_condition();
   bool condition = true;
   for (int64_t i = 0; go_on && i < most; ++i) {
     body.SetInput(0, Tensor(Shape{}, &i));
     body.SetInput(1, Tensor(Shape{}, &condition));
     iterations.Run(i);
     go_on = run.BoolOf(body.output(0), "the condition of the sub-graph");
+    if (go_on && is_endless) {
+      run.node.Fail(
+          "never ends: nothing limits the number of its iterations, and the "
+          "condition of its sub-graph stays true",
+          ErrorCode::kInvalidGraph);
+    }
     iterations.Keep();
   }
   std::vector<HeldTensor> results = std::move(iterations.carried());

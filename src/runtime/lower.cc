@@ -169,6 +169,18 @@ void LowerBodies(LoweredGraph& lowered,
 
 }  // namespace
 
+bool DrawsRandom(const LoweredGraph& lowered) {
+  for (NodeId id : lowered.order) {
+    if (lowered.ops[static_cast<size_t>(id.index)]->is_random) return true;
+  }
+  for (const auto& [node, bodies] : lowered.bodies) {
+    for (const LoweredBody& body : bodies) {
+      if (DrawsRandom(body.lowered)) return true;
+    }
+  }
+  return false;
+}
+
 bool IsControlFlow(const Node& node) {
   return node.domain.empty() &&
          (node.op_type == "If" || node.op_type == "Loop" ||

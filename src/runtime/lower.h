@@ -43,6 +43,9 @@ struct LoweredBody {
 // Whether the node is an If, Loop or Scan of ONNX.
 bool IsControlFlow(const Node& node);
 
+// Whether the graph, or a sub-graph of it, draws random numbers.
+bool DrawsRandom(const LoweredGraph& lowered);
+
 // Finds the OpDef of every node. Throws kNotImplemented that names every
 // node without one, and kInvalidGraph for a wrong number of inputs or
 // outputs.

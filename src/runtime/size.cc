@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "base/throw.h"
 #include "ops/fold.h"
@@ -201,11 +202,10 @@ class Sizer::Impl {
     });
   }
 
-  // Runs the node now: all that it reads is known. False where it draws
-  // random numbers and the step has not begun.
+  // Runs the node now: all that it reads is known. False where it has to wait
+  // for the step to begin.
   bool RunControl(NodeId id, const Node& node) {
     ControlFlow& control = *options_.control_flow;
-    if (control.IsRandom(id) && random_ == nullptr) return false;
     bool varies = control.IsRandom(id);
     for (ValueId read : control.Reads(id)) {
       varies = varies || ValueOf(read).varies;
@@ -213,10 +213,11 @@ class Sizer::Impl {
     const auto value_of = [this](ValueId value) -> const KnownValue& {
       return ValueOf(value);
     };
-    SetComputed(
-        node,
-        control.Run(id, value_of, random_ != nullptr ? *random_ : RandomKey{}),
-        varies);
+    auto results = random_ == nullptr
+                       ? control.Fold(id, value_of)
+                       : std::optional(control.Run(id, value_of, *random_));
+    if (!results) return false;
+    SetComputed(node, std::move(*results), varies);
     return true;
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/step_budget.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "base/throw.h"
 
@@ -22,8 +22,15 @@ void StepBudget::Check(size_t bytes) const {
         graph_, held_ + bytes, memory_limit_);
 }
 
+void StepBudget::Work(size_t bytes) {
+  if (work_left_ == std::numeric_limits<size_t>::max()) return;
+  if (bytes > work_left_) throw FoldTooLarge{};
+  work_left_ -= bytes;
+}
+
 void HeldBytes::Add(size_t bytes) {
   budget_->Check(bytes);
+  budget_->Work(bytes);
   budget_->held_ += bytes;
   bytes_ += bytes;
 }
@@ -48,6 +55,19 @@ HeldTensor::HeldTensor(StepBudget& budget, const Tensor& source)
 OwnedTensor HeldTensor::Take() && {
   held_.Release();
   return std::move(tensor_);
+}
+
+FoldScope::FoldScope(StepBudget& budget, size_t limit)
+    : budget_(budget),
+      before_(budget.work_left_),
+      allowed_(std::min(limit, before_)) {
+  budget_.work_left_ = allowed_;
+}
+
+FoldScope::~FoldScope() {
+  const bool unlimited = before_ == std::numeric_limits<size_t>::max();
+  const size_t spent = allowed_ - budget_.work_left_;
+  budget_.work_left_ = unlimited ? before_ : before_ - spent;
 }
 
 }  // namespace strop

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,11 +22,22 @@ class StepBudget {
   // Throws kOutOfMemory where the step would hold too much with `bytes` more.
   void Check(size_t bytes) const;
 
+  // A sub-graph begins to run.
+  void CountRun() { Work(kRunBytes); }
+
  private:
   friend class HeldBytes;
+  friend class FoldScope;
+  // What running a sub-graph costs beside its memory, as bytes of work.
+  static constexpr size_t kRunBytes = 1024;
+
+  void Work(size_t bytes);
+
   std::string graph_;
   size_t memory_limit_;
   size_t held_ = 0;
+  // Bytes that may still be worked on before the step; no limit in it.
+  size_t work_left_ = std::numeric_limits<size_t>::max();
 };
 
 // Memory that a step holds, given back at the end of the scope.
@@ -66,6 +79,25 @@ class HeldTensor {
  private:
   HeldBytes held_;
   OwnedTensor tensor_;
+};
+
+// Thrown through executors where work before the step is given up. Nobody
+// but the one who began it catches it.
+struct FoldTooLarge {};
+
+// While it lives, work on more bytes than `limit`, or than a scope around
+// allows, throws FoldTooLarge.
+class FoldScope {
+ public:
+  FoldScope(StepBudget& budget, size_t limit);
+  ~FoldScope();
+  FoldScope(const FoldScope&) = delete;
+  FoldScope& operator=(const FoldScope&) = delete;
+
+ private:
+  StepBudget& budget_;
+  size_t before_;   // work left to the scope around
+  size_t allowed_;  // of it
 };
 
 }  // namespace strop

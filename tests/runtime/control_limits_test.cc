@@ -303,5 +303,156 @@ TEST(ControlLimits, PlansHoldForTheirConstantsOnly) {
   }
 }
 
+// --- What is run before the step, and what never ends
+
+// Whether Prepare knows the outputs, and what Run gives.
+struct Outcome {
+  bool folded;
+  Floats values;
+};
+
+Outcome RunWithoutInputs(Builder b) {
+  Executor executor = Build(std::move(b));
+  const bool folded = !executor.Prepare({}).output_slots.empty();
+  executor.Run({}, {});
+  return {folded, OutputOf(executor, executor.graph().outputs().size() - 1)};
+}
+
+// A Loop of constants that counts from 0.
+Outcome Count(int64_t iterations) {
+  LoopBody body;
+  const ValueId one = body.List<float>("one", {1});
+  const ValueId next = body.Op("Add", {body.v, one}, "next");
+  Builder b("main");
+  const ValueId count = b.Scalar("count", iterations);
+  const ValueId zero = b.List<float>("zero", {0});
+  AddLoop(b, {count, ValueId{}, zero}, body.Finish({body.go_on, next}));
+  return RunWithoutInputs(std::move(b));
+}
+
+TEST(ControlLimits, ShortLoopsOfConstantsRunBeforeTheStep) {
+  const Outcome outcome = Count(100);
+  EXPECT_TRUE(outcome.folded);
+  EXPECT_EQ(outcome.values, Floats{100});
+}
+
+TEST(ControlLimits, LongLoopsOfConstantsRunInTheStep) {
+  const Outcome outcome = Count(5000);
+  EXPECT_FALSE(outcome.folded);
+  EXPECT_EQ(outcome.values, Floats{5000});
+}
+
+TEST(ControlLimits, LargeResultsAreNotKeptWithThePlan) {
+  // Twenty pieces of 256 bytes are more than 4096.
+  for (int64_t iterations : {2, 20}) {
+    Builder b("main");
+    const ValueId count = b.Scalar("count", iterations);
+    const ValueId x = b.List<float>("x", Floats(64, 1.0f));
+    AddLoop(b, {count, ValueId{}, x}, DoublingBody());
+    const Outcome outcome = RunWithoutInputs(std::move(b));
+    EXPECT_EQ(outcome.folded, iterations == 2);
+    ASSERT_EQ(std::ssize(outcome.values), 64 * iterations);
+    EXPECT_EQ(outcome.values.back(), static_cast<float>(1 << (iterations - 1)));
+  }
+}
+
+// v -> v + 1 while v < limit.
+std::shared_ptr<const Graph> CountingBody(float limit) {
+  LoopBody b;
+  const ValueId next = b.Op("Add", {b.v, b.List<float>("one", {1})}, "next");
+  const ValueId less =
+      b.Op("Less", {next, b.List<float>("limit", {limit})}, "less");
+  return b.Finish({less, next});
+}
+
+TEST(ControlLimits, LoopsThatEndOnDataAreLeftAlone) {
+  Builder b("main");
+  AddLoop(b, {ValueId{}, ValueId{}, b.List<float>("zero", {0})},
+          CountingBody(3000));
+  const Outcome outcome = RunWithoutInputs(std::move(b));
+  EXPECT_FALSE(outcome.folded);
+  EXPECT_EQ(outcome.values, Floats{3000});
+}
+
+// Float32 stands still at 2^24, so the loops inside do not end: they are not
+// run before the step.
+TEST(ControlLimits, PreparingEndsWhateverTheLoopsDo) {
+  const auto endless = CountingBody(3e7f);
+  Builder flat("main");
+  AddLoop(flat, {ValueId{}, ValueId{}, flat.List<float>("zero", {0})}, endless);
+  EXPECT_TRUE(Build(std::move(flat)).Prepare({}).output_slots.empty());
+
+  LoopBody body;
+  const ValueId inner = body.graph.AddValue("inner");
+  Node loop = MakeNode("Loop", {ValueId{}, ValueId{}, body.v}, {inner});
+  loop.SetAttribute("body", endless);
+  body.graph.AddNode(std::move(loop));
+  Builder nested("main");
+  AddLoop(nested,
+          {nested.Scalar<int64_t>("count", 3), ValueId{},
+           nested.List<float>("zero", {0})},
+          body.Finish({body.go_on, inner}));
+  EXPECT_TRUE(Build(std::move(nested)).Prepare({}).output_slots.empty());
+}
+
+std::string EndlessError(Builder b) {
+  Executor executor = Build(std::move(b));
+  Floats x = {1, 2};
+  bool yes = true;
+  const Argument inputs[] = {Arg(x),
+                             {.tensor = Tensor(Shape{}, &yes), .list = {}}};
+  return ErrorOf(ErrorCode::kInvalidGraph, [&] { executor.Run(inputs, {}); });
+}
+
+TEST(ControlLimits, ALoopThatCannotEndIsAnError) {
+  const std::string expected =
+      "[Loop \"Loop\"] never ends: nothing limits the number of its "
+      "iterations, and the condition of its sub-graph stays true";
+  const auto main = [](auto condition, bool count) {
+    LoopBody body;
+    const ValueId next = body.Op("Add", {body.v, body.v}, "next");
+    const ValueId go_on = condition(body);
+    Builder b("main");
+    const ValueId x = b.graph.AddInput("x", FloatsOf());
+    b.graph.AddInput("yes", ScalarOf(DataType::kBool));
+    const ValueId most =
+        count ? b.Scalar("most", std::numeric_limits<int64_t>::max())
+              : ValueId{};
+    AddLoop(b, {most, ValueId{}, x}, body.Finish({go_on, next}));
+    return b;
+  };
+  const auto passed_on = [](LoopBody& b) {
+    return b.Op("Identity", {b.go_on}, "again");
+  };
+  const auto constant = [](LoopBody& b) { return b.Scalar("again", true); };
+  const auto captured = [](LoopBody& b) {
+    return b.Op("And", {b.go_on, Outer(b.graph, "yes")}, "again");
+  };
+  EXPECT_EQ(EndlessError(main(passed_on, false)), expected);
+  EXPECT_EQ(EndlessError(main(passed_on, true)), expected);
+  EXPECT_EQ(EndlessError(main(constant, false)), expected);
+  EXPECT_EQ(EndlessError(main(captured, false)), expected);
+}
+
+TEST(ControlLimits, LoopsThatEndOnTheShapeOfTheirStateAreLeftAlone) {
+  LoopBody body;
+  const ValueId next = body.graph.AddValue("next");
+  Node concat = MakeNode("Concat", {body.v, body.v}, {next});
+  concat.SetAttribute("axis", int64_t{0});
+  body.graph.AddNode(std::move(concat));
+  const ValueId less = body.Op(
+      "Less",
+      {body.Op("Size", {next}, "size"), body.Scalar<int64_t>("limit", 10)},
+      "less");
+  Builder b("main");
+  const ValueId x = b.graph.AddInput("x", FloatsOf());
+  AddLoop(b, {ValueId{}, ValueId{}, x}, body.Finish({less, next}));
+  Executor executor = Build(std::move(b));
+  Floats values = {1, 2};
+  const Argument input = Arg(values);
+  executor.Run({&input, 1}, {});
+  EXPECT_EQ(OutputOf(executor, 0).size(), 16u);
+}
+
 }  // namespace
 }  // namespace strop
