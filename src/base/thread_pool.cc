@@ -235,7 +235,8 @@ class ThreadPool::Impl {
   std::unique_ptr<Workers> workers_;
 };
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads, double part_nanoseconds)
+    : part_nanoseconds_(part_nanoseconds) {
   if (num_threads < 0 || num_threads > kMaxThreads) {
     Throw(ErrorCode::kInvalidArgument,
           "the number of threads must be between 0 and {}, got {}", kMaxThreads,

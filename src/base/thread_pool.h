@@ -17,14 +17,21 @@ namespace strop {
 
 class ThreadPool {
  public:
+  // Waking a sleeping thread and joining it costs a few microseconds: a part
+  // is worth that only if it runs about as long.
+  static constexpr double kPartNanoseconds = 5000;
+
   // `num_threads` counts the calling thread; 0 means one per core. Workers
-  // start at the first loop that needs them.
-  explicit ThreadPool(int num_threads);
+  // start at the first loop that needs them. Kernels cut no loop into parts
+  // shorter than `part_nanoseconds`; 0, which tests use, has them cut all.
+  explicit ThreadPool(int num_threads,
+                      double part_nanoseconds = kPartNanoseconds);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int num_threads() const;
+  double part_nanoseconds() const { return part_nanoseconds_; }
 
   // Calls fn(begin, end) for disjoint parts that cover [0, n), each of at
   // least `grain` items where n allows, on at most `max_threads` threads
@@ -38,6 +45,7 @@ class ThreadPool {
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+  double part_nanoseconds_;
 };
 
 }  // namespace strop

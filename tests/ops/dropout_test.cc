@@ -35,7 +35,7 @@ TEST(Dropout, DropsTheShareAndScalesTheRest) {
 }
 
 TEST(Dropout, DoesNotDependOnThreadsOrType) {
-  ThreadPool pool(4);
+  ThreadPool pool(4, /*part_nanoseconds=*/0);
   OpRun one(Training(0.5), DataType::kFloat32);
   OpRun four(Training(0.5), DataType::kFloat64);
   four.set_threads(&pool, 4);

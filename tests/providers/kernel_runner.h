@@ -99,7 +99,7 @@ class KernelRunner {
     ASSERT_NE(choice.kernel, nullptr) << choice.reason;
     std::vector<std::byte> scratch(choice.scratch_bytes + 64, std::byte{0xff});
     const auto address = reinterpret_cast<uintptr_t>(scratch.data());
-    ThreadPool pool(num_threads);
+    ThreadPool pool(num_threads, /*part_nanoseconds=*/0);
     std::vector<const Argument*> inputs;
     for (Slot& slot : inputs_) {
       if (slot.is_list) slot.argument.list = slot.list;

@@ -185,7 +185,7 @@ LayoutRun LayoutRunner::Run(KernelChoice (*choose)(const KernelRequest&),
   }
   OwnedTensor scratch(DataType::kUint8,
                       Shape{static_cast<int64_t>(choice.scratch_bytes) + 64});
-  ThreadPool pool(num_threads);
+  ThreadPool pool(num_threads, /*part_nanoseconds=*/0);
   KernelContext context(OpNode(graph_, node_), inputs, outputs);
   context.set_scratch(static_cast<std::byte*>(scratch.view().data()));
   context.set_threads(&pool, num_threads);

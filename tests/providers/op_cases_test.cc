@@ -21,10 +21,10 @@ std::vector<Numbers64> Results(const OpRun& run, const OpCase& op_case) {
   return results;
 }
 
-// How many cases the provider ran with that many threads.
+// How many cases the provider ran with that many threads; every loop is cut.
 int CompareAll(int num_threads) {
   const auto provider = CpuExecutionProvider();
-  ThreadPool pool(num_threads);
+  ThreadPool pool(num_threads, /*part_nanoseconds=*/0);
   int ran = 0;
   for (const OpCase& op_case : AllOpCases()) {
     for (const DataType type : op_case.types) {
