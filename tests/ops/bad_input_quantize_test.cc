@@ -256,6 +256,25 @@ TEST(BadInput, OfAttentionIsRefused) {
   ExpectRefused(bad);
 }
 
+// The last position is not counted to where that may pass the largest integer.
+TEST(BadInput, RotaryEmbeddingNamesPositions) {
+  constexpr double kHuge = 9223372036854774784.0;  // the largest double below
+  EXPECT_EQ(ErrorOf({.op = "RotaryEmbedding",
+                     .inputs = {In({1, 2000, 4}), Int64s({1}, {kHuge}),
+                                In({2, 2}), In({2, 2})},
+                     .domain = kMs,
+                     .opset = 1}),
+            "[RotaryEmbedding \"n\"] position 9223372036854774784 has no "
+            "angles, there are 2");
+  EXPECT_EQ(ErrorOf({.op = "RotaryEmbedding",
+                     .inputs = {In({1, 2, 4}), Int64s({1}, {1}), In({2, 2}),
+                                In({2, 2})},
+                     .domain = kMs,
+                     .opset = 1}),
+            "[RotaryEmbedding \"n\"] 2 rows from position 1 on have no angles, "
+            "there are 2");
+}
+
 TEST(BadInput, OfSelectionIsRefused) {
   const CaseInput boxes = In({1, 2, 4});
   const CaseInput scores = In({1, 1, 2});

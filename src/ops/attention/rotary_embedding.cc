@@ -96,10 +96,14 @@ class Angles {
     // com.microsoft: one position is that of the first row.
     is_offset_ = c.input(in.positions).shape().rank() == 1;
     for (const int64_t position : positions) {
-      const int64_t last = position + (is_offset_ ? s.rows - 1 : 0);
-      if (position < 0 || position >= known || last >= known) {
-        Fail(c.node(), "position {} has no angles, there are {}",
-             position < 0 ? position : last, known);
+      if (position < 0 || position >= known) {
+        Fail(c.node(), "position {} has no angles, there are {}", position,
+             known);
+      }
+      if (is_offset_ && s.rows > known - position) {
+        Fail(c.node(),
+             "{} rows from position {} on have no angles, there are {}", s.rows,
+             position, known);
       }
     }
   }
