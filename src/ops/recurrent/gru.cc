@@ -184,34 +184,21 @@ enum Slot : size_t {
 Settings InferBackward(const InferContext& c) {
   const Settings s = InferForward(c);
   RequireSlopes(c.node(), kGru, s);
-  RequireSameType(c, 0, kAll);
-  RequireShape(c, kAll, s.StepsShape(s.hidden));
-  RequireSameType(c, 0, kGates);
-  RequireShape(c, kGates, s.StepsShape(s.gate_count()));
+  RequireSteps(c, kAll, s, s.hidden);
+  RequireSteps(c, kGates, s, s.gate_count());
   CheckOptional(c, kDAll, s.StepsShape(s.hidden));
   CheckOptional(c, kDLast, s.StateShape());
   return s;
 }
 
 // -> dX, dW, dR, dbias, gradient of the first h
-void InferGruGrad(InferContext& c) {
-  const Settings s = InferBackward(c);
-  const DataType type = c.input(0).type;
-  c.SetOutput(0, type, c.input(kX).shape);
-  c.SetOutput(1, type, c.input(kW).shape);
-  c.SetOutput(2, type, c.input(kR).shape);
-  c.SetOutput(3, type, {s.directions, 2 * s.gate_count()});
-  c.SetOutput(4, type, s.StateShape());
-}
+void InferGruGrad(InferContext& c) { SetGradients(c, InferBackward(c)); }
 
 // The gradients of what enters the gates in all steps; then, of each
 // sequence, that of h and room for two states.
 constexpr int64_t kBackwardStates = 3;
 size_t ScratchOfBackward(const KernelRequest& request) {
-  const Settings s = ReadSettings(request, kGru);
-  return ScratchBytes(request,
-                      s.StepsShape(s.gate_count()).element_count() +
-                          kBackwardStates * s.StateShape().element_count());
+  return BackwardScratch(request, kGru, kBackwardStates);
 }
 
 // Walks back through time: fills `a` and the gradient of the first state.
@@ -300,17 +287,13 @@ void WeightGradients(const KernelContext& c, const Settings& s,
 
 template <class T>
 void Backward(const KernelContext& c) {
-  const Settings s = ReadSettings(c, kGru);
-  const Lengths lengths(c, kLengths, s);
-  T* scratch = reinterpret_cast<T*>(c.scratch());
-  const Rows<T> a = StepRows(s, s.gate_count(), scratch);
-  WalkBack(c, s, lengths, a,
-           scratch + s.StepsShape(s.gate_count()).element_count());
-  const Rows<const T> known = {a.data, a.step, a.direction, a.sequence};
-  if (T* dx = OptionalOut<T>(c, 0)) {
-    InputGradient(c, s, c.in<T>(kW).data(), known, dx);
-  }
-  WeightGradients(c, s, lengths, known);
+  RunBackward<T>(
+      c, kGru, kLengths,
+      [&](const Settings& s, const Lengths& lengths, const Rows<T>& a,
+          T* states) { WalkBack(c, s, lengths, a, states); },
+      [&](const Settings& s, const Lengths& lengths, const Rows<const T>& a) {
+        WeightGradients(c, s, lengths, a);
+      });
 }
 
 constexpr ReferenceKernel kForward = Instantiate<Floats>(
@@ -318,29 +301,14 @@ constexpr ReferenceKernel kForward = Instantiate<Floats>(
 
 }  // namespace
 
-extern constexpr OpDef kGRU = {.name = "GRU",
-                               .inputs = {3, 6},
-                               .outputs = {0, 2},
-                               .infer = InferGru,
-                               .reference = kForward,
-                               .stops_gradient = {4}};
+extern constexpr OpDef kGRU = ForwardOp("GRU", "", 6, 2, InferGru, kForward);
 
-extern constexpr OpDef kGRUTraining = {.name = "GRUTraining",
-                                       .domain = kMicrosoft,
-                                       .inputs = {3, 6},
-                                       .outputs = {0, 3},
-                                       .infer = InferGruTraining,
-                                       .reference = kForward,
-                                       .stops_gradient = {4}};
+extern constexpr OpDef kGRUTraining =
+    ForwardOp("GRUTraining", kMicrosoft, 6, 3, InferGruTraining, kForward);
 
-extern constexpr OpDef kGRUGrad = {
-    .name = "GRUGrad",
-    .domain = kMicrosoft,
-    .inputs = {3, 10},
-    .outputs = {0, 5},
-    .infer = InferGruGrad,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { Backward<T>(c); },
-        ScratchOfBackward)};
+extern constexpr OpDef kGRUGrad = GradientOp(
+    "GRUGrad", 10, 5, InferGruGrad,
+    Instantiate<Floats>([]<class T>(const KernelContext& c) { Backward<T>(c); },
+                        ScratchOfBackward));
 
 }  // namespace strop::ops

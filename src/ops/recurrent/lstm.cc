@@ -203,12 +203,9 @@ Settings InferBackward(const InferContext& c) {
   for (const Slot i : {kFirstH, kFirstC, kDLastH, kDLastC}) {
     CheckOptional(c, i, s.StateShape());
   }
-  for (const Slot i : {kAllH, kAllC}) {
-    RequireSameType(c, 0, i);
-    RequireShape(c, i, s.StepsShape(s.hidden));
-  }
-  RequireSameType(c, 0, kGates);
-  RequireShape(c, kGates, s.StepsShape(s.gate_count()));
+  RequireSteps(c, kAllH, s, s.hidden);
+  RequireSteps(c, kAllC, s, s.hidden);
+  RequireSteps(c, kGates, s, s.gate_count());
   CheckOptional(c, kDAllH, s.StepsShape(s.hidden));
   CheckOptional(c, kPeepholes, {s.directions, 3 * s.hidden});
   return s;
@@ -218,11 +215,7 @@ Settings InferBackward(const InferContext& c) {
 void InferLstmGrad(InferContext& c) {
   const Settings s = InferBackward(c);
   const DataType type = c.input(0).type;
-  c.SetOutput(0, type, c.input(kX).shape);
-  c.SetOutput(1, type, c.input(kW).shape);
-  c.SetOutput(2, type, c.input(kR).shape);
-  c.SetOutput(3, type, {s.directions, 2 * s.gate_count()});
-  c.SetOutput(4, type, s.StateShape());
+  SetGradients(c, s);
   c.SetOutput(5, type, s.StateShape());
   c.SetOutput(6, type, {s.directions, 3 * s.hidden});
 }
@@ -230,9 +223,7 @@ void InferLstmGrad(InferContext& c) {
 // The gradients of what enters the gates in all steps; then, of each
 // sequence, those of h and c.
 size_t ScratchOfBackward(const KernelRequest& request) {
-  const Settings s = ReadSettings(request, kLstm);
-  return ScratchBytes(request, s.StepsShape(s.gate_count()).element_count() +
-                                   2 * s.StateShape().element_count());
+  return BackwardScratch(request, kLstm, /*states=*/2);
 }
 
 // Walks back through time: fills `a` and the gradients of the first states.
@@ -328,20 +319,16 @@ void PeepholeGradient(const KernelContext& c, const Settings& s,
 
 template <class T>
 void Backward(const KernelContext& c) {
-  const Settings s = ReadSettings(c, kLstm);
-  const Lengths lengths(c, kLengths, s);
-  T* scratch = reinterpret_cast<T*>(c.scratch());
-  const Rows<T> a = StepRows(s, s.gate_count(), scratch);
-  WalkBack(c, s, lengths, a,
-           scratch + s.StepsShape(s.gate_count()).element_count());
-  const Rows<const T> known = {a.data, a.step, a.direction, a.sequence};
-  if (T* dx = OptionalOut<T>(c, 0)) {
-    InputGradient(c, s, c.in<T>(kW).data(), known, dx);
-  }
-  WeightGradients(c, s, lengths, known);
-  if (T* dp = OptionalOut<T>(c, 6)) {
-    PeepholeGradient(c, s, lengths, known, dp);
-  }
+  RunBackward<T>(
+      c, kLstm, kLengths,
+      [&](const Settings& s, const Lengths& lengths, const Rows<T>& a,
+          T* states) { WalkBack(c, s, lengths, a, states); },
+      [&](const Settings& s, const Lengths& lengths, const Rows<const T>& a) {
+        WeightGradients(c, s, lengths, a);
+        if (T* dp = OptionalOut<T>(c, 6)) {
+          PeepholeGradient(c, s, lengths, a, dp);
+        }
+      });
 }
 
 constexpr ReferenceKernel kForward = Instantiate<Floats>(
@@ -349,31 +336,16 @@ constexpr ReferenceKernel kForward = Instantiate<Floats>(
 
 }  // namespace
 
-extern constexpr OpDef kLSTM = {.name = "LSTM",
-                                .inputs = {3, 8},
-                                .outputs = {0, 3},
-                                .infer = InferLstm,
-                                .reference = kForward,
-                                .stops_gradient = {4}};
+extern constexpr OpDef kLSTM = ForwardOp("LSTM", "", 8, 3, InferLstm, kForward);
 
-extern constexpr OpDef kLSTMTraining = {.name = "LSTMTraining",
-                                        .domain = kMicrosoft,
-                                        .inputs = {3, 8},
-                                        .outputs = {0, 5},
-                                        .infer = InferLstmTraining,
-                                        .reference = kForward,
-                                        .stops_gradient = {4}};
+extern constexpr OpDef kLSTMTraining =
+    ForwardOp("LSTMTraining", kMicrosoft, 8, 5, InferLstmTraining, kForward);
 
 // ONNX Runtime's op ends before the peepholes, without which gradients of a
 // model that has them are wrong; passes/name_peepholes.cc adds them.
-extern constexpr OpDef kLSTMGrad = {
-    .name = "LSTMGrad",
-    .domain = kMicrosoft,
-    .inputs = {3, 13},
-    .outputs = {0, 7},
-    .infer = InferLstmGrad,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { Backward<T>(c); },
-        ScratchOfBackward)};
+extern constexpr OpDef kLSTMGrad = GradientOp(
+    "LSTMGrad", 13, 7, InferLstmGrad,
+    Instantiate<Floats>([]<class T>(const KernelContext& c) { Backward<T>(c); },
+                        ScratchOfBackward));
 
 }  // namespace strop::ops

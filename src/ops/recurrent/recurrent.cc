@@ -253,6 +253,26 @@ void RequireSlopes(const OpNode& node, const Family& family,
   }
 }
 
+size_t BackwardScratch(const KernelRequest& request, const Family& family,
+                       int64_t states) {
+  const Settings s = ReadSettings(request, family);
+  return ScratchBytes(request, s.StepsShape(s.gate_count()).element_count() +
+                                   states * s.StateShape().element_count());
+}
+
+void RequireSteps(const InferContext& c, size_t i, const Settings& s,
+                  int64_t numbers) {
+  RequireSameType(c, 0, i);
+  RequireShape(c, i, s.StepsShape(numbers));
+}
+
+void SetGradients(InferContext& c, const Settings& s) {
+  const DataType type = c.input(0).type;
+  for (size_t i = 0; i < 3; ++i) c.SetOutput(i, type, c.input(i).shape);
+  c.SetOutput(3, type, {s.directions, 2 * s.gate_count()});
+  c.SetOutput(4, type, s.StateShape());
+}
+
 size_t ScratchBytes(const KernelRequest& request, int64_t numbers) {
   return static_cast<size_t>(numbers) *
          DataTypeSize(request.inputs[0].info.type);

@@ -92,13 +92,22 @@ Settings ReadSettings(const KernelRequest& request, const Family& family);
 Settings InferSettings(const InferContext& c, const Family& family);
 // Input i, which may be left out: of X's type and of this shape.
 void CheckOptional(const InferContext& c, size_t i, const Shape& shape);
+// Input i: of X's type, with `numbers` numbers for each step.
+void RequireSteps(const InferContext& c, size_t i, const Settings& s,
+                  int64_t numbers);
 // The lengths of the sequences, which may be left out.
 void CheckLengthsInput(const InferContext& c, size_t i, const Settings& s);
 // The gradient of every function must follow from its value.
 void RequireSlopes(const OpNode& node, const Family& family, const Settings& s);
 
+// Outputs 0 to 4 of a gradient: those of X, W, R, the bias and the first h.
+void SetGradients(InferContext& c, const Settings& s);
+
 // Bytes of scratch for that many numbers of X's type.
 size_t ScratchBytes(const KernelRequest& request, int64_t numbers);
+// The same for RunBackward with `states` states of every sequence.
+size_t BackwardScratch(const KernelRequest& request, const Family& family,
+                       int64_t states);
 
 // --- Steps
 
@@ -334,6 +343,51 @@ void ForEachStep(const Settings& s, const Lengths& lengths, int64_t d, F&& fn) {
       fn(StepAt(s, d, length, k), b, k, length);
     }
   }
+}
+
+// A backward kernel. walk(s, lengths, a, states) fills `a`, the gradients of
+// what enters the gates; weights(s, lengths, a) makes those of the weights.
+// X and W are inputs 0 and 1, the gradient of X is output 0.
+template <class T, class Walk, class Weights>
+void RunBackward(const KernelContext& c, const Family& family,
+                 size_t lengths_input, Walk walk, Weights weights) {
+  const Settings s = ReadSettings(c, family);
+  const Lengths lengths(c, lengths_input, s);
+  T* scratch = reinterpret_cast<T*>(c.scratch());
+  const Rows<T> a = StepRows(s, s.gate_count(), scratch);
+  walk(s, lengths, a, scratch + s.StepsShape(s.gate_count()).element_count());
+  const Rows<const T> known = {a.data, a.step, a.direction, a.sequence};
+  if (T* dx = OptionalOut<T>(c, 0)) {
+    InputGradient(c, s, c.in<T>(1).data(), known, dx);
+  }
+  weights(s, lengths, known);
+}
+
+// --- Definitions
+
+using InferFunction = void (*)(InferContext&);
+
+// X, W, R and up to `inputs` inputs, the lengths among them input 4.
+constexpr OpDef ForwardOp(std::string_view name, std::string_view domain,
+                          int inputs, int outputs, InferFunction infer,
+                          const ReferenceKernel& reference) {
+  return {.name = name,
+          .domain = domain,
+          .inputs = {3, inputs},
+          .outputs = {0, outputs},
+          .infer = infer,
+          .reference = reference,
+          .stops_gradient = {4}};
+}
+constexpr OpDef GradientOp(std::string_view name, int inputs, int outputs,
+                           InferFunction infer,
+                           const ReferenceKernel& reference) {
+  return {.name = name,
+          .domain = kMicrosoft,
+          .inputs = {3, inputs},
+          .outputs = {0, outputs},
+          .infer = infer,
+          .reference = reference};
 }
 
 }  // namespace strop::ops::recurrent

@@ -56,13 +56,9 @@ void Rnn(const KernelContext& c) {
 
 }  // namespace
 
-extern constexpr OpDef kRNN = {
-    .name = "RNN",
-    .inputs = {3, 6},
-    .outputs = {0, 2},
-    .infer = InferRnn,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { Rnn<T>(c); }, ScratchOfRnn),
-    .stops_gradient = {4}};
+extern constexpr OpDef kRNN = ForwardOp(
+    "RNN", "", 6, 2, InferRnn,
+    Instantiate<Floats>([]<class T>(const KernelContext& c) { Rnn<T>(c); },
+                        ScratchOfRnn));
 
 }  // namespace strop::ops
