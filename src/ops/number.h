@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of a type that a node names in an attribute or that only its
-// output has.
+// Numbers of any type as doubles, and doubles as numbers of a type.
 #pragma once
 
 #include <cmath>
@@ -11,6 +10,16 @@
 #include "ops/op_util.h"
 
 namespace strop::ops {
+
+using Halves = TypeList<Float16, Bfloat16>;
+using AllFloats = TypeList<float, double, Float16, Bfloat16>;
+
+inline bool IsHalf(DataType type) {
+  return DispatchType(Halves{}, type, []<class T>() {});
+}
+inline bool IsFloatingPoint(DataType type) {
+  return DispatchType(AllFloats{}, type, []<class T>() {});
+}
 
 // x as a T: fractions are cut off, what an integer type cannot hold becomes
 // its nearest number, and NaN 0. Any number but 0 is true.
@@ -31,6 +40,13 @@ T FromDouble(double x) {
   } else {
     return static_cast<T>(x);
   }
+}
+
+// The same, but integers are rounded: to the nearest, halves to even.
+template <class T>
+T RoundedFromDouble(double x) {
+  constexpr bool is_integer = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+  return FromDouble<T>(is_integer ? std::nearbyint(x) : x);
 }
 
 template <class T>

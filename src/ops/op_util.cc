@@ -20,9 +20,7 @@ void RequireSameType(const InferContext& c, size_t i, size_t j) {
 }
 
 DataType AtLeastFloat32(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBfloat16
-             ? DataType::kFloat32
-             : type;
+  return IsHalf(type) ? DataType::kFloat32 : type;
 }
 
 void RequireSameOrWider(const InferContext& c, size_t i, size_t j) {

@@ -5,15 +5,14 @@
 
 #include "base/half.h"
 #include "base/round.h"
+#include "ops/number.h"
 
 namespace strop {
 namespace {
 
 constexpr size_t kAlignment = 64;
 
-bool IsHalf(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBfloat16;
-}
+using ops::IsHalf;
 
 class ReferenceKernelRunner final : public Kernel {
  public:
@@ -43,7 +42,7 @@ bool HasNothingToDo(const KernelRequest& request) {
 
 void Widen(const Tensor& from, const Tensor& to) {
   const auto wide = to.values<float>();
-  DispatchType(TypeList<Float16, Bfloat16>{}, from.type(), [&]<class T>() {
+  DispatchType(ops::Halves{}, from.type(), [&]<class T>() {
     const auto narrow = from.values<T>();
     for (size_t i = 0; i < wide.size(); ++i) wide[i] = ToFloat(narrow[i]);
   });

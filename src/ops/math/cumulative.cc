@@ -2,6 +2,7 @@
 //
 // Running sums and products along the axis in input 1; `exclusive` leaves
 // element i out of result i, `reverse` starts at the end.
+#include "ops/axis.h"
 #include "ops/reduce.h"
 
 namespace strop::ops {
@@ -20,21 +21,19 @@ void InferCumulative(InferContext& c) {
 template <class T, class F>
 void Accumulate(const KernelContext& c, Wide<T> first, F combine) {
   const Shape& x = c.input(0).shape();
-  const size_t axis = NormalizeAxis(c.node(), IndexAt(c.input(1), 0), x.rank());
+  const AxisSizes s =
+      SizesAlong(x, NormalizeAxis(c.node(), IndexAt(c.input(1), 0), x.rank()));
   const bool exclusive = c.node().Int("exclusive", 0) != 0;
   const bool reverse = c.node().Int("reverse", 0) != 0;
-  const int64_t size = x[axis];
-  const int64_t inner = x.element_count(axis + 1, x.rank());
   const T* from = c.in<T>(0).data();
   T* to = c.out<T>(0).data();
   c.ParallelFor(
-      x.element_count(0, axis) * inner, static_cast<double>(size),
-      [&](int64_t begin, int64_t end) {
+      s.lines(), static_cast<double>(s.size), [&](int64_t begin, int64_t end) {
         for (int64_t line = begin; line < end; ++line) {
-          const int64_t start = line / inner * size * inner + line % inner;
+          const int64_t start = s.Start(line);
           Wide<T> total = first;
-          for (int64_t i = 0; i < size; ++i) {
-            const int64_t at = start + (reverse ? size - 1 - i : i) * inner;
+          for (int64_t i = 0; i < s.size; ++i) {
+            const int64_t at = start + (reverse ? s.size - 1 - i : i) * s.inner;
             const Wide<T> next = combine(total, static_cast<Wide<T>>(from[at]));
             to[at] = static_cast<T>(exclusive ? total : next);
             total = next;

@@ -33,7 +33,7 @@ void BiasSoftmax(const KernelContext& c, T* y) {
                }
              });
   });
-  const SoftmaxSizes s = CoercedSizes(c.node(), c.input(0).shape());
+  const AxisSizes s = CoercedSizes(c.node(), c.input(0).shape());
   ForEachLine(c, s, 6,
               [&](int64_t offset) { SoftmaxLine(y + offset, s, y + offset); });
 }
@@ -79,7 +79,7 @@ void InferSoftmaxDropoutGrad(InferContext& c) {
 // dx = y (g - sum(y g)), g the gradient before the dropout
 template <class T>
 void SoftmaxDropoutGrad(const KernelContext& c) {
-  const SoftmaxSizes s = CoercedSizes(c.node(), c.input(0).shape());
+  const AxisSizes s = CoercedSizes(c.node(), c.input(0).shape());
   const T scale = static_cast<T>(1 / (1 - ReadRatio(c, 3)));
   const T* dy = c.in<T>(0).data();
   const bool* mask = c.in<bool>(1).data();

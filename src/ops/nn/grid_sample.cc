@@ -6,7 +6,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "ops/op_util.h"
+#include "ops/nn/cubic.h"
+#include "ops/number.h"
 
 namespace strop::ops {
 namespace {
@@ -149,12 +150,6 @@ struct Taps {
   double weights[4] = {};
 };
 
-double Cubic(double d) {
-  constexpr double a = -0.75;
-  return d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1
-                : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-}
-
 Taps TapsAt(const GridSampling& s, double x, int64_t size) {
   // Halves go to the even cell.
   if (s.mode == Mode::kNearest) x = std::nearbyint(x);
@@ -173,10 +168,11 @@ Taps TapsAt(const GridSampling& s, double x, int64_t size) {
     taps.weights[0] = 1 - fraction;
     taps.weights[1] = fraction;
   } else {
+    constexpr double a = -0.75;
     taps.count = 4;
     --first;
     for (int k = 0; k < 4; ++k) {
-      taps.weights[k] = Cubic(std::abs(fraction + 1 - k));
+      taps.weights[k] = Cubic(std::abs(fraction + 1 - k), a);
     }
   }
   for (int k = 0; k < taps.count; ++k) {
@@ -210,22 +206,6 @@ T CellAt(const GridSampling& s, const Taps* taps, const T* plane) {
     offset = offset * s.input[axis] + taps[axis].cells[0];
   }
   return plane[offset];
-}
-
-// Integers are cut, and bounded by what they can hold.
-template <class T>
-T FromDouble(double value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return value != 0;
-  } else if constexpr (std::is_integral_v<T>) {
-    if (!(value < std::ldexp(1.0, std::numeric_limits<T>::digits))) {
-      return std::numeric_limits<T>::max();
-    }
-    if (value < static_cast<double>(std::numeric_limits<T>::lowest())) {
-      return std::numeric_limits<T>::lowest();
-    }
-  }
-  return static_cast<T>(value);
 }
 
 template <class T>

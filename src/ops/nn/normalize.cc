@@ -4,6 +4,7 @@
 // MeanVarianceNormalization.
 #include <cmath>
 
+#include "ops/axis.h"
 #include "ops/reduce.h"
 
 namespace strop::ops {
@@ -11,18 +12,8 @@ namespace {
 
 // --- LpNormalization: x / norm along an axis, 0 where the norm is 0
 
-struct AxisSizes {
-  int64_t outer, size, inner;
-};
-
-AxisSizes ReadAxis(const OpNode& node, const Shape& x) {
-  const size_t axis = NormalizeAxis(node, node.Int("axis", -1), x.rank());
-  return {x.element_count(0, axis), x[axis],
-          x.element_count(axis + 1, x.rank())};
-}
-
 void InferLpNormalization(InferContext& c) {
-  ReadAxis(c.node(), c.input(0).shape);
+  ReadAxis(c.node(), c.input(0).shape, -1);
   const int64_t p = c.node().Int("p", 2);
   if (p != 1 && p != 2) Fail(c.node(), "attribute p is {}, neither 1 nor 2", p);
   SameAsInput(c);
@@ -30,12 +21,12 @@ void InferLpNormalization(InferContext& c) {
 
 template <class T>
 void LpNormalization(const KernelContext& c) {
-  const AxisSizes s = ReadAxis(c.node(), c.input(0).shape());
+  const AxisSizes s = ReadAxis(c.node(), c.input(0).shape(), -1);
   const bool squares = c.node().Int("p", 2) == 2;
   const T* x = c.in<T>(0).data();
   T* y = c.out<T>(0).data();
   const auto run_line = [&](int64_t line) {
-    const int64_t first = line / s.inner * s.size * s.inner + line % s.inner;
+    const int64_t first = s.Start(line);
     double sum = 0;
     for (int64_t i = 0; i < s.size; ++i) {
       const double value = static_cast<double>(x[first + i * s.inner]);
@@ -47,7 +38,7 @@ void LpNormalization(const KernelContext& c) {
       y[at] = norm == 0 ? T{0} : static_cast<T>(x[at] / norm);
     }
   };
-  c.ParallelFor(s.outer * s.inner, 4.0 * static_cast<double>(s.size),
+  c.ParallelFor(s.lines(), 4.0 * static_cast<double>(s.size),
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) run_line(i);
                 });

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/half.h"
+#include "ops/nn/cubic.h"
 
 namespace strop::ops {
 namespace {
@@ -283,14 +284,8 @@ double Nearest(const ResizePlan& plan, const ResizeAxis& axis, double x) {
   return x;
 }
 
-// The interpolating filters, at a distance from the tap.
+// The linear interpolating filter at a distance from the tap.
 double Linear(double distance) { return std::max(0.0, 1 - distance); }
-
-double Cubic(double d, double a) {
-  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
-  if (d < 2) return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-  return 0;
-}
 
 // How far antialiasing stretches the filter.
 double Stretch(const ResizePlan& plan, const ResizeAxis& axis) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/nn/resize.h"
+#include "ops/number.h"
 #include "strop/execution_provider.h"
 
 namespace strop::ops {
@@ -187,22 +188,6 @@ double CostOf(const ResizePlan& plan) {
 
 // --- Kernels
 
-// Integers round to the nearest, halves to even, and saturate.
-template <class T>
-T FromDouble(double value) {
-  if constexpr (std::is_integral_v<T>) {
-    value = std::nearbyint(value);
-    // The largest 64-bit integers are no doubles: the bound is one above.
-    if (!(value < std::ldexp(1.0, std::numeric_limits<T>::digits))) {
-      return std::numeric_limits<T>::max();
-    }
-    if (value < static_cast<double>(std::numeric_limits<T>::lowest())) {
-      return std::numeric_limits<T>::lowest();
-    }
-  }
-  return static_cast<T>(value);
-}
-
 template <class T>
 void Interpolate(const KernelContext& c, const ResizePlan& plan) {
   if (c.output(0).element_count() == 0) return;
@@ -210,7 +195,7 @@ void Interpolate(const KernelContext& c, const ResizePlan& plan) {
   const ResizeTable table(plan, c.scratch());
   const T* x = c.in<T>(0).data();
   T* y = c.out<T>(0).data();
-  const T outside = FromDouble<T>(plan.extrapolation);
+  const T outside = RoundedFromDouble<T>(plan.extrapolation);
   const bool nearest = plan.mode == ResizeMode::kNearest;
   c.ParallelFor(s.planes * s.output, CostOf(plan),
                 [&](int64_t begin, int64_t end) {
@@ -226,7 +211,7 @@ void Interpolate(const KernelContext& c, const ResizePlan& plan) {
                       taps.ForEach([&](int64_t at, double weight) {
                         sum += weight * static_cast<double>(plane[at]);
                       });
-                      y[i] = FromDouble<T>(sum);
+                      y[i] = RoundedFromDouble<T>(sum);
                     }
                   }
                 });

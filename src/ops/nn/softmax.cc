@@ -8,7 +8,7 @@
 namespace strop::ops {
 namespace {
 
-using SizesOf = SoftmaxSizes (*)(const OpNode&, const Shape&);
+using SizesOf = AxisSizes (*)(const OpNode&, const Shape&);
 
 template <SizesOf sizes_of>
 void InferSoftmax(InferContext& c) {
@@ -25,7 +25,7 @@ void InferSoftmaxGrad(InferContext& c) {
 template <SizesOf sizes_of>
 constexpr ReferenceKernel SoftmaxKernel() {
   return Instantiate<Floats>([]<class T>(const KernelContext& c) {
-    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const AxisSizes s = sizes_of(c.node(), c.input(0).shape());
     const T* xs = c.in<T>(0).data();
     T* ys = c.out<T>(0).data();
     ForEachLine(c, s, 6, [&](int64_t offset) {
@@ -38,7 +38,7 @@ constexpr ReferenceKernel SoftmaxKernel() {
 template <SizesOf sizes_of>
 constexpr ReferenceKernel LogSoftmaxKernel() {
   return Instantiate<Floats>([]<class T>(const KernelContext& c) {
-    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const AxisSizes s = sizes_of(c.node(), c.input(0).shape());
     const T* xs = c.in<T>(0).data();
     T* ys = c.out<T>(0).data();
     ForEachLine(c, s, 6, [&](int64_t offset) {
@@ -61,7 +61,7 @@ constexpr ReferenceKernel LogSoftmaxKernel() {
 template <SizesOf sizes_of>
 constexpr ReferenceKernel SoftmaxGradKernel() {
   return Instantiate<Floats>([]<class T>(const KernelContext& c) {
-    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const AxisSizes s = sizes_of(c.node(), c.input(0).shape());
     const T* dys = c.in<T>(0).data();
     const T* ys = c.in<T>(1).data();
     T* dxs = c.out<T>(0).data();
@@ -83,7 +83,7 @@ constexpr ReferenceKernel SoftmaxGradKernel() {
 template <SizesOf sizes_of>
 constexpr ReferenceKernel LogSoftmaxGradKernel() {
   return Instantiate<Floats>([]<class T>(const KernelContext& c) {
-    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const AxisSizes s = sizes_of(c.node(), c.input(0).shape());
     const T* dys = c.in<T>(0).data();
     const T* ys = c.in<T>(1).data();
     T* dxs = c.out<T>(0).data();
@@ -104,7 +104,7 @@ constexpr ReferenceKernel LogSoftmaxGradKernel() {
 template <SizesOf sizes_of>
 constexpr ReferenceKernel HardmaxKernel() {
   return Instantiate<Floats>([]<class T>(const KernelContext& c) {
-    const SoftmaxSizes s = sizes_of(c.node(), c.input(0).shape());
+    const AxisSizes s = sizes_of(c.node(), c.input(0).shape());
     const T* xs = c.in<T>(0).data();
     T* ys = c.out<T>(0).data();
     ForEachLine(c, s, 2, [&](int64_t offset) {
@@ -125,10 +125,11 @@ extern constexpr OpDef kSoftmax1 = {.name = "Softmax",
                                     .infer = InferSoftmax<CoercedSizes>,
                                     .reference = SoftmaxKernel<CoercedSizes>()};
 
-extern constexpr OpDef kSoftmax13 = {.name = "Softmax",
-                                     .since = 13,
-                                     .infer = InferSoftmax<AxisSizes>,
-                                     .reference = SoftmaxKernel<AxisSizes>()};
+extern constexpr OpDef kSoftmax13 = {
+    .name = "Softmax",
+    .since = 13,
+    .infer = InferSoftmax<LastByDefault>,
+    .reference = SoftmaxKernel<LastByDefault>()};
 
 extern constexpr OpDef kLogSoftmax1 = {
     .name = "LogSoftmax",
@@ -138,19 +139,20 @@ extern constexpr OpDef kLogSoftmax1 = {
 extern constexpr OpDef kLogSoftmax13 = {
     .name = "LogSoftmax",
     .since = 13,
-    .infer = InferSoftmax<AxisSizes>,
-    .reference = LogSoftmaxKernel<AxisSizes>()};
+    .infer = InferSoftmax<LastByDefault>,
+    .reference = LogSoftmaxKernel<LastByDefault>()};
 
 extern constexpr OpDef kHardmax1 = {.name = "Hardmax",
                                     .infer = InferSoftmax<CoercedSizes>,
                                     .reference = HardmaxKernel<CoercedSizes>(),
                                     .stops_gradient = {0}};
 
-extern constexpr OpDef kHardmax13 = {.name = "Hardmax",
-                                     .since = 13,
-                                     .infer = InferSoftmax<AxisSizes>,
-                                     .reference = HardmaxKernel<AxisSizes>(),
-                                     .stops_gradient = {0}};
+extern constexpr OpDef kHardmax13 = {
+    .name = "Hardmax",
+    .since = 13,
+    .infer = InferSoftmax<LastByDefault>,
+    .reference = HardmaxKernel<LastByDefault>(),
+    .stops_gradient = {0}};
 
 // The gradients take dY and the forward output.
 extern constexpr OpDef kSoftmaxGrad = {
@@ -164,8 +166,8 @@ extern constexpr OpDef kSoftmaxGrad13 = {
     .name = "SoftmaxGrad_13",
     .domain = kMicrosoft,
     .inputs = {2, 2},
-    .infer = InferSoftmaxGrad<AxisSizes>,
-    .reference = SoftmaxGradKernel<AxisSizes>()};
+    .infer = InferSoftmaxGrad<LastByDefault>,
+    .reference = SoftmaxGradKernel<LastByDefault>()};
 
 extern constexpr OpDef kLogSoftmaxGrad = {
     .name = "LogSoftmaxGrad",
@@ -178,7 +180,7 @@ extern constexpr OpDef kLogSoftmaxGrad13 = {
     .name = "LogSoftmaxGrad_13",
     .domain = kMicrosoft,
     .inputs = {2, 2},
-    .infer = InferSoftmaxGrad<AxisSizes>,
-    .reference = LogSoftmaxGradKernel<AxisSizes>()};
+    .infer = InferSoftmaxGrad<LastByDefault>,
+    .reference = LogSoftmaxGradKernel<LastByDefault>()};
 
 }  // namespace strop::ops

@@ -5,17 +5,12 @@
 
 #include <cmath>
 
-#include "ops/op_util.h"
+#include "ops/axis.h"
 
 namespace strop::ops {
 
-// The tensor as (outer, size, inner): `size` elements, `inner` apart, are
-// normalized together.
-struct SoftmaxSizes {
-  int64_t outer, size, inner;
-};
-
-inline SoftmaxSizes CoercedSizes(const OpNode& node, const Shape& x) {
+// All axes from `axis` on as one.
+inline AxisSizes CoercedSizes(const OpNode& node, const Shape& x) {
   const int64_t rank = static_cast<int64_t>(x.rank());
   int64_t axis = node.Int("axis", 1);
   if (axis < -rank || axis > rank) {
@@ -25,27 +20,25 @@ inline SoftmaxSizes CoercedSizes(const OpNode& node, const Shape& x) {
   return {x.element_count(0, axis), x.element_count(axis, rank), 1};
 }
 
-inline SoftmaxSizes AxisSizes(const OpNode& node, const Shape& x) {
-  const size_t axis = NormalizeAxis(node, node.Int("axis", -1), x.rank());
-  return {x.element_count(0, axis), x[axis],
-          x.element_count(axis + 1, x.rank())};
+inline AxisSizes LastByDefault(const OpNode& node, const Shape& x) {
+  return ReadAxis(node, x, -1);
 }
 
 // Calls line(offset) for the first element of every line.
 template <class F>
-void ForEachLine(const KernelContext& c, const SoftmaxSizes& s, double cost,
+void ForEachLine(const KernelContext& c, const AxisSizes& s, double cost,
                  F&& line) {
   if (s.size == 0) return;
-  c.ParallelFor(s.outer * s.inner, cost * static_cast<double>(s.size),
+  c.ParallelFor(s.lines(), cost * static_cast<double>(s.size),
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
-                    line(i / s.inner * s.size * s.inner + i % s.inner);
+                    line(s.Start(i));
                   }
                 });
 }
 
 template <class T>
-T LargestOf(const T* x, const SoftmaxSizes& s) {
+T LargestOf(const T* x, const AxisSizes& s) {
   T largest = x[0];
   for (int64_t i = 1; i < s.size; ++i) {
     largest = std::max(largest, x[i * s.inner]);
@@ -55,7 +48,7 @@ T LargestOf(const T* x, const SoftmaxSizes& s) {
 
 // y = exp(x - max) / sum(exp(x - max)) of one line; y may be x.
 template <class T>
-void SoftmaxLine(const T* x, const SoftmaxSizes& s, T* y) {
+void SoftmaxLine(const T* x, const AxisSizes& s, T* y) {
   const T largest = LargestOf(x, s);
   double sum = 0;
   for (int64_t i = 0; i < s.size; ++i) {

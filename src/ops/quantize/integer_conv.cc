@@ -10,20 +10,21 @@
 namespace strop::ops {
 namespace {
 
-// The tensors of a convolution; a zero point that is left out is null. That
-// of the weight holds one number, or one for each output channel.
+// The tensors of a convolution and their zero points: that of the weight may
+// differ between output channels.
 struct IntegerConv {
   ConvSizes sizes;
   const Tensor* x;
   const Tensor* w;
-  const Tensor* x_zero;
-  const Tensor* w_zero;
+  PerLine x_zero, w_zero;
 };
 
-int32_t ZeroAt(const OpNode& node, const Tensor* zero, int64_t i) {
-  if (zero == nullptr) return 0;
-  return static_cast<int32_t>(
-      DoubleAt(node, *zero, zero->element_count() == 1 ? 0 : i));
+IntegerConv ReadConv(const KernelContext& c, size_t x, size_t w, size_t x_zero,
+                     size_t w_zero) {
+  const ConvSizes s =
+      ReadConvSizes(c.node(), c.input(x).shape(), c.input(w).shape());
+  return {s, &c.input(x), &c.input(w), ReadLines(c, x_zero, 1, 0),
+          ReadLines(c, w_zero, s.out_channels, 0)};
 }
 
 template <class X, class W>
@@ -33,8 +34,8 @@ void ConvolveChannel(const OpNode& node, const IntegerConv& conv, int64_t n,
   const Window& window = s.window;
   const X* x = conv.x->values<X>().data();
   const W* w = conv.w->values<W>().data();
-  const int32_t x_zero = ZeroAt(node, conv.x_zero, 0);
-  const int32_t w_zero = ZeroAt(node, conv.w_zero, m);
+  const int32_t x_zero = static_cast<int32_t>(conv.x_zero.At(node, 0));
+  const int32_t w_zero = static_cast<int32_t>(conv.w_zero.At(node, m));
   const int64_t stride = window.stride[window.rank - 1];
   std::fill_n(y, window.output_size(), 0);
   for (int64_t k = 0; k < s.group_in(); ++k) {
@@ -72,7 +73,7 @@ void Convolve(const KernelContext& c, const IntegerConv& conv, int32_t* y) {
 // Input i: one number, or one for each output channel.
 void RequirePerChannel(const InferContext& c, size_t i, int64_t channels) {
   const Shape& shape = c.input(i).shape;
-  if (shape.element_count() != 1 && shape != Shape({channels})) {
+  if (!IsOneOrPerLine(shape, channels)) {
     Fail(c.node(), "input {} must have the shape ({}) or one element, not {}",
          i, channels, shape.ToString());
   }
@@ -100,23 +101,14 @@ void InferConvInteger(InferContext& c) {
 }
 
 void ConvInteger(const KernelContext& c) {
-  const Tensor& x = c.input(0);
-  const Tensor& w = c.input(1);
-  Convolve(c,
-           {ReadConvSizes(c.node(), x.shape(), w.shape()), &x, &w,
-            c.has_input(2) ? &c.input(2) : nullptr,
-            c.has_input(3) ? &c.input(3) : nullptr},
-           c.out<int32_t>(0).data());
+  Convolve(c, ReadConv(c, 0, 1, 2, 3), c.out<int32_t>(0).data());
 }
 
 // x, w and y, each with scale and zero point (y itself is the output), and a
 // bias (int32, in the scale of x times that of w).
 void InferQLinearConv(InferContext& c) {
-  RequireQuantized(c, 0);
+  RequireQuantizedTriple(c, 0);
   RequireQuantized(c, 3);
-  RequireQuantized(c, 7);
-  RequireQuantization(c, 1, 2, c.input(0).type);
-  RequireQuantization(c, 6, 7, c.input(7).type);
   RequireFloat(c, 4);
   RequireSameType(c, 3, 5);
   const ConvSizes s =
@@ -127,7 +119,7 @@ void InferQLinearConv(InferContext& c) {
     RequireType(c, 8, DataType::kInt32);
     RequireShape(c, 8, {s.out_channels});
   }
-  c.SetOutput(0, c.input(7).type, ConvShape(s));
+  c.SetOutput(0, QuantizedOutputType(c, 6), ConvShape(s));
 }
 
 // The sums before they are quantized.
@@ -138,20 +130,18 @@ size_t QLinearConvScratch(const KernelRequest& request) {
 
 void QLinearConv(const KernelContext& c) {
   const OpNode& node = c.node();
-  const Tensor& x = c.input(0);
-  const Tensor& w = c.input(3);
-  const ConvSizes s = ReadConvSizes(node, x.shape(), w.shape());
+  const IntegerConv conv = ReadConv(c, 0, 3, 2, 5);
+  const ConvSizes& s = conv.sizes;
   int32_t* sums = reinterpret_cast<int32_t*>(c.scratch());
-  Convolve(c, {s, &x, &w, &c.input(2), &c.input(5)}, sums);
+  Convolve(c, conv, sums);
   const double x_scale = DoubleAt(node, c.input(1), 0);
-  const Tensor& w_scale = c.input(4);
+  const PerLine w_scale = ReadLines(c, 4, s.out_channels, 1);
   const int32_t* bias = c.has_input(8) ? c.in<int32_t>(8).data() : nullptr;
   const Quantization q = ReadQuantization(c, 6, 7);
   const int64_t out = s.window.output_size();
   const auto quantize_channel = [&](int64_t channel) {
     const int64_t m = channel % s.out_channels;
-    const double scale =
-        x_scale * DoubleAt(node, w_scale, w_scale.element_count() == 1 ? 0 : m);
+    const double scale = x_scale * w_scale.At(node, m);
     const int32_t shift = bias ? bias[m] : 0;
     for (int64_t i = 0; i < out; i += kQuantBlock) {
       const int64_t count = std::min(kQuantBlock, out - i);

@@ -11,32 +11,13 @@ namespace {
 
 constexpr int64_t kColumns = 64;
 
-// Scales or zero points of an operand: one for all, or one for each row of A
-// (column of B), perhaps with the batch axes of the operand in front.
-struct PerLine {
-  const Tensor* tensor = nullptr;  // null: `fallback` everywhere
-  double fallback = 0;
-  int64_t step = 0;
-  int64_t batch_step = 0;
-
-  void Load(const OpNode& node, int64_t batch, int64_t first, int64_t count,
-            double* to) const {
-    if (tensor == nullptr) {
-      std::fill_n(to, count, fallback);
-    } else {
-      LoadDoubles(node, *tensor, batch * batch_step + first * step, step, count,
-                  to);
-    }
-  }
-};
-
 // `lines` is the number of rows of A or columns of B.
 bool FitsLines(const Shape& shape, const Shape& operand, int64_t lines) {
-  const int64_t count = shape.element_count();
-  if (count == 1 || (shape.rank() == 1 && count == lines)) return true;
+  if (IsOneOrPerLine(shape, lines)) return true;
   if (shape.rank() != operand.rank() || operand.rank() < 2) return false;
   const size_t batch_axes = operand.rank() - 2;
-  return count == operand.element_count(0, batch_axes) * lines &&
+  return shape.element_count() ==
+             operand.element_count(0, batch_axes) * lines &&
          shape.element_count(0, batch_axes) ==
              operand.element_count(0, batch_axes);
 }
@@ -49,16 +30,6 @@ void RequireLines(const InferContext& c, size_t i, size_t operand,
     Fail(c.node(), "input {} of shape {} fits neither {} nor one of its lines",
          i, shape.ToString(), c.input(operand).shape.ToString());
   }
-}
-
-PerLine ReadLines(const KernelContext& c, size_t i, int64_t lines,
-                  double fallback) {
-  if (!c.has_input(i)) return {.fallback = fallback};
-  const Tensor& tensor = c.input(i);
-  if (tensor.element_count() == 1) return {.tensor = &tensor};
-  return {.tensor = &tensor,
-          .step = 1,
-          .batch_step = tensor.shape().rank() > 1 ? lines : 0};
 }
 
 // A sum of products of up to kColumns neighbours in a row of Y.
@@ -139,8 +110,12 @@ int64_t OutputOffset(const MatrixProduct& p, const Piece& piece) {
   return (piece.matrix * p.a.rows + piece.row) * p.b.columns + piece.column;
 }
 
+// The product of inputs a and b.
 MatrixProduct InferProduct(const InferContext& c, size_t a, size_t b) {
   return ReadProduct(c.node(), c.input(a).shape, c.input(b).shape);
+}
+MatrixProduct ProductOf(const KernelContext& c, size_t a, size_t b) {
+  return ReadProduct(c.node(), c.input(a).shape(), c.input(b).shape());
 }
 
 // --- MatMulInteger: A, B, zero point of A, zero point of B -> int32
@@ -157,8 +132,7 @@ void InferMatMulInteger(InferContext& c) {
 }
 
 void MatMulInteger(const KernelContext& c) {
-  const MatrixProduct p =
-      ReadProduct(c.node(), c.input(0).shape(), c.input(1).shape());
+  const MatrixProduct p = ProductOf(c, 0, 1);
   int32_t* y = c.out<int32_t>(0).data();
   const Zeros zeros = {ReadLines(c, 2, p.a.rows, 0),
                        ReadLines(c, 3, p.b.columns, 0)};
@@ -173,15 +147,13 @@ void MatMulInteger(const KernelContext& c) {
 void InferQLinearMatMul(InferContext& c) {
   RequireQuantized(c, 0);
   RequireQuantized(c, 3);
-  RequireQuantized(c, 7);
   RequireSameType(c, 0, 2);
   RequireSameType(c, 3, 5);
-  for (const size_t scale : {1, 4, 6}) RequireFloat(c, scale);
-  RequireQuantization(c, 6, 7, c.input(7).type);
+  for (const size_t scale : {1, 4}) RequireFloat(c, scale);
   const MatrixProduct p = InferProduct(c, 0, 3);
   for (const size_t i : {1, 2}) RequireLines(c, i, 0, p.a.rows);
   for (const size_t i : {4, 5}) RequireLines(c, i, 3, p.b.columns);
-  c.SetOutput(0, c.input(7).type, ProductShape(p));
+  c.SetOutput(0, QuantizedOutputType(c, 6), ProductShape(p));
 }
 
 // values[j] = sums[j] * scale of the row * scale of the column
@@ -196,8 +168,7 @@ void ScaleSums(const OpNode& node, const Piece& piece, const PerLine& scale_a,
 }
 
 void QLinearMatMul(const KernelContext& c) {
-  const MatrixProduct p =
-      ReadProduct(c.node(), c.input(0).shape(), c.input(3).shape());
+  const MatrixProduct p = ProductOf(c, 0, 3);
   const Zeros zeros = {ReadLines(c, 2, p.a.rows, 0),
                        ReadLines(c, 5, p.b.columns, 0)};
   const PerLine scale_a = ReadLines(c, 1, p.a.rows, 1);
@@ -243,8 +214,7 @@ void InferMatMulIntegerToFloat(InferContext& c) {
 }
 
 void MatMulIntegerToFloat(const KernelContext& c) {
-  const MatrixProduct p =
-      ReadProduct(c.node(), c.input(0).shape(), c.input(1).shape());
+  const MatrixProduct p = ProductOf(c, 0, 1);
   const Zeros zeros = {ReadLines(c, 4, p.a.rows, 0),
                        ReadLines(c, 5, p.b.columns, 0)};
   const PerLine scale_a = ReadLines(c, 2, p.a.rows, 1);
@@ -273,8 +243,7 @@ void InferDynamicQuantizeMatMul(InferContext& c) {
 }
 
 void DynamicQuantizeMatMul(const KernelContext& c) {
-  const MatrixProduct p =
-      ReadProduct(c.node(), c.input(0).shape(), c.input(1).shape());
+  const MatrixProduct p = ProductOf(c, 0, 1);
   const DynamicScale q = FindDynamicScale(c.in<float>(0));
   const float* a = c.in<float>(0).data();
   const Zeros zeros = {{.fallback = static_cast<double>(q.zero)},
@@ -313,11 +282,10 @@ MatrixProduct ReadQGemm(const OpNode& node, const Shape& a, const Shape& b) {
 }
 
 void InferQGemm(InferContext& c) {
-  RequireQuantized(c, 0);
+  RequireQuantizedTriple(c, 0);
   RequireQuantized(c, 3);
   RequireSameType(c, 0, 2);
   RequireSameType(c, 3, 5);
-  RequireQuantization(c, 1, 2, c.input(0).type);
   RequireFloat(c, 4);
   const MatrixProduct p =
       ReadQGemm(c.node(), c.input(0).shape, c.input(3).shape);
@@ -331,10 +299,12 @@ void InferQGemm(InferContext& c) {
     c.SetOutput(0, c.input(1).type, y);
     return;
   }
-  if (c.has_input(8)) RequireQuantized(c, 8);
-  const DataType type = c.has_input(8) ? c.input(8).type : c.input(0).type;
-  RequireQuantization(c, 7, 8, type);
-  c.SetOutput(0, type, y);
+  if (c.has_input(8)) {
+    c.SetOutput(0, QuantizedOutputType(c, 7), y);
+  } else {
+    RequireQuantization(c, 7, 8, c.input(0).type);
+    c.SetOutput(0, c.input(0).type, y);
+  }
 }
 
 void QGemm(const KernelContext& c) {

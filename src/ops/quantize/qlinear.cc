@@ -5,6 +5,7 @@
 // point that the node names for it.
 #include <cmath>
 
+#include "ops/axis.h"
 #include "ops/elementwise.h"
 #include "ops/quantize/quantized.h"
 
@@ -15,8 +16,7 @@ namespace {
 
 void InferOneInput(InferContext& c) {
   const TensorInfo& x = c.input(0);
-  RequireQuantized(c, 0);
-  RequireQuantization(c, 1, 2, x.type);
+  RequireQuantizedTriple(c, 0);
   RequireQuantization(c, 3, 4, x.type);
   c.SetOutput(0, x.type, x.shape);
 }
@@ -30,7 +30,7 @@ void MapQuantized(const KernelContext& c, F f) {
                   double x[kQuantBlock];
                   for (int64_t i = begin; i < end; i += kQuantBlock) {
                     const int64_t count = std::min(kQuantBlock, end - i);
-                    Dequantize(c.node(), c.input(0), from, i, count, x);
+                    Dequantize(c.node(), c.input(0), from, i, 1, count, x);
                     for (int64_t j = 0; j < count; ++j) x[j] = f(x[j]);
                     Quantize(c.node(), c.output(0), to, i, count, x);
                   }
@@ -48,23 +48,13 @@ void QLinearLeakyRelu(const KernelContext& c) {
 
 // --- Softmax
 
-// Lines of `size` elements; neighbours in a line lie `step` apart.
-struct Lines {
-  int64_t count, size, step;
-
-  int64_t Start(int64_t line) const {
-    return line / step * size * step + line % step;
-  }
-};
-
 // Below opset 13 all axes from `axis` on are one line.
-Lines SoftmaxLines(const OpNode& node, const Shape& x) {
+AxisSizes SoftmaxLines(const OpNode& node, const Shape& x) {
   const size_t axis = NormalizeAxis(node, node.Int("axis", -1), x.rank());
   if (node.Int("opset") < 13) {
     return {x.element_count(0, axis), x.element_count(axis, x.rank()), 1};
   }
-  const int64_t step = x.element_count(axis + 1, x.rank());
-  return {x.element_count(0, axis) * step, x[axis], step};
+  return SizesAlong(x, axis);
 }
 
 void InferQLinearSoftmax(InferContext& c) {
@@ -74,7 +64,7 @@ void InferQLinearSoftmax(InferContext& c) {
 
 void QLinearSoftmax(const KernelContext& c) {
   const OpNode& node = c.node();
-  const Lines lines = SoftmaxLines(node, c.input(0).shape());
+  const AxisSizes lines = SoftmaxLines(node, c.input(0).shape());
   const Quantization from = ReadQuantization(c, 1, 2);
   const Quantization to = ReadQuantization(c, 3, 4);
   const auto at = [&](int64_t i) { return DoubleAt(node, c.input(0), i); };
@@ -82,19 +72,19 @@ void QLinearSoftmax(const KernelContext& c) {
     const int64_t start = lines.Start(line);
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t i = 0; i < lines.size; ++i) {
-      largest = std::max(largest, at(start + i * lines.step));
+      largest = std::max(largest, at(start + i * lines.inner));
     }
     const auto power = [&](int64_t i) {
-      return std::exp((at(start + i * lines.step) - largest) * from.scale);
+      return std::exp((at(start + i * lines.inner) - largest) * from.scale);
     };
     for (int64_t i = 0; i < lines.size; ++i) sum += power(i);
     for (int64_t i = 0; i < lines.size; ++i) {
       double y = power(i) / sum;
-      Quantize(node, c.output(0), to, start + i * lines.step, 1, &y);
+      Quantize(node, c.output(0), to, start + i * lines.inner, 1, &y);
     }
   };
   if (lines.size == 0) return;
-  c.ParallelFor(lines.count, 40.0 * static_cast<double>(lines.size),
+  c.ParallelFor(lines.lines(), 40.0 * static_cast<double>(lines.size),
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) softmax_line(i);
                 });
@@ -105,20 +95,12 @@ void QLinearSoftmax(const KernelContext& c) {
 
 void InferTwoInputs(InferContext& c) {
   const DataType type = c.input(0).type;
-  RequireQuantized(c, 0);
+  RequireQuantizedTriple(c, 0);
   RequireSameType(c, 0, 3);
-  for (const size_t scale : {1, 4, 6}) {
-    RequireQuantization(c, scale, scale + 1, type);
-  }
+  RequireQuantizedTriple(c, 3);
+  RequireQuantization(c, 6, 7, type);
   c.SetOutput(0, type,
               BroadcastShapes(c.node(), c.input(0).shape, c.input(3).shape));
-}
-
-// `count` numbers of a quantized tensor that lie `step` (0 or 1) apart.
-void LoadRun(const OpNode& node, const Tensor& from, const Quantization& q,
-             int64_t first, int64_t step, int64_t count, double* to) {
-  LoadDoubles(node, from, first, step, count, to);
-  for (int64_t j = 0; j < count; ++j) to[j] = (to[j] - q.zero) * q.scale;
 }
 
 // Cuts a run of a BroadcastLoop into blocks: block(out, in, count).
@@ -147,8 +129,8 @@ void CombineQuantized(const KernelContext& c, F f) {
   const auto block = [&](int64_t out, const std::array<int64_t, 2>& in,
                          int64_t count) {
     double x[kQuantBlock], y[kQuantBlock];
-    LoadRun(node, a, qa, in[0], loop.step(0), count, x);
-    LoadRun(node, b, qb, in[1], loop.step(1), count, y);
+    Dequantize(node, a, qa, in[0], loop.step(0), count, x);
+    Dequantize(node, b, qb, in[1], loop.step(1), count, y);
     for (int64_t j = 0; j < count; ++j) x[j] = f(x[j], y[j]);
     Quantize(node, c.output(0), qy, out, count, x);
   };
@@ -173,11 +155,10 @@ void InferQLinearWhere(InferContext& c) {
   const OpNode& node = c.node();
   const DataType type = c.input(1).type;
   RequireType(c, 0, DataType::kBool);
-  RequireQuantized(c, 1);
+  RequireQuantizedTriple(c, 1);
   RequireSameType(c, 1, 4);
-  for (const size_t scale : {2, 5, 7}) {
-    RequireQuantization(c, scale, scale + 1, type);
-  }
+  RequireQuantizedTriple(c, 4);
+  RequireQuantization(c, 7, 8, type);
   c.SetOutput(0, type,
               BroadcastShapes(
                   node, c.input(0).shape,
@@ -197,8 +178,8 @@ void QLinearWhere(const KernelContext& c) {
   const auto block = [&](int64_t out, const std::array<int64_t, 3>& in,
                          int64_t count) {
     double then[kQuantBlock], otherwise[kQuantBlock];
-    LoadRun(node, x, qx, in[1], loop.step(1), count, then);
-    LoadRun(node, y, qy, in[2], loop.step(2), count, otherwise);
+    Dequantize(node, x, qx, in[1], loop.step(1), count, then);
+    Dequantize(node, y, qy, in[2], loop.step(2), count, otherwise);
     for (int64_t j = 0; j < count; ++j) {
       if (!condition[in[0] + j * loop.step(0)]) then[j] = otherwise[j];
     }
@@ -238,7 +219,7 @@ void InferQLinearConcat(InferContext& c) {
     dims[axis] += shape[axis];
   }
   for (size_t i = 2; i < c.input_count(); i += 3) {
-    RequireQuantization(c, i + 1, i + 2, first.type);
+    RequireQuantizedTriple(c, i);
   }
   c.SetOutput(0, first.type, Shape(dims));
 }
@@ -259,7 +240,7 @@ void QLinearConcat(const KernelContext& c) {
     for (int64_t row = 0; row < outer; ++row) {
       for (int64_t j = 0; j < part; j += kQuantBlock) {
         const int64_t count = std::min(kQuantBlock, part - j);
-        Dequantize(node, x, from, row * part + j, count, values);
+        Dequantize(node, x, from, row * part + j, 1, count, values);
         Quantize(node, c.output(0), to, row * line + before + j, count, values);
       }
     }

@@ -48,10 +48,8 @@ struct PoolInput {
 };
 
 void RequireTypes(const InferContext& c) {
-  const DataType type = c.input(0).type;
-  RequireQuantized(c, 0);
-  RequireQuantization(c, 1, 2, type);
-  RequireQuantization(c, 3, 4, type);
+  RequireQuantizedTriple(c, 0);
+  RequireQuantization(c, 3, 4, c.input(0).type);
 }
 
 void InferAveragePool(InferContext& c) {

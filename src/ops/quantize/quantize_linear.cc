@@ -104,9 +104,7 @@ void InferDequantize(InferContext& c) {
   const int64_t said = c.node().Int("output_dtype", 0);
   const DataType type =
       said == 0 ? c.input(1).type : static_cast<DataType>(said);
-  if (said < 0 || said > 64 ||
-      !DispatchType(TypeList<float, double, Float16, Bfloat16>{}, type,
-                    []<class T>() {})) {
+  if (said < 0 || said > 64 || !IsFloatingPoint(type)) {
     Fail(c.node(),
          "output_dtype is {}, which is no floating-point type that "
          "it gives",

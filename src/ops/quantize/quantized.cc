@@ -4,39 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include "base/half.h"
-
 namespace strop::ops {
 namespace {
 
 using LoadedTypes = TypeList<float, double, Float16, Bfloat16, int8_t, uint8_t,
                              int16_t, uint16_t, int32_t, uint32_t>;
-
-template <class T>
-double ToDouble(T x) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    return static_cast<double>(x);
-  } else {
-    return ToFloat(x);
-  }
-}
-
-template <class T>
-T FromDouble(double x) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return ToFloat16(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    return ToBfloat16(static_cast<float>(x));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(x);
-  } else {
-    using Limits = std::numeric_limits<T>;
-    if (std::isnan(x)) return 0;
-    return static_cast<T>(std::clamp(std::nearbyint(x),
-                                     static_cast<double>(Limits::min()),
-                                     static_cast<double>(Limits::max())));
-  }
-}
 
 [[noreturn]] void FailType(const OpNode& node, DataType type) {
   Fail(node, ErrorCode::kNotImplemented, "element type {} is not supported",
@@ -58,7 +30,7 @@ void StoreDoubles(const OpNode& node, const Tensor& to, int64_t first,
                   int64_t count, const double* from) {
   const bool known = DispatchType(LoadedTypes{}, to.type(), [&]<class T>() {
     T* y = to.values<T>().data() + first;
-    for (int64_t j = 0; j < count; ++j) y[j] = FromDouble<T>(from[j]);
+    for (int64_t j = 0; j < count; ++j) y[j] = RoundedFromDouble<T>(from[j]);
   });
   if (!known) FailType(node, to.type());
 }
@@ -121,8 +93,8 @@ Quantization ReadQuantization(const KernelContext& c, size_t scale,
 }
 
 void Dequantize(const OpNode& node, const Tensor& from, const Quantization& q,
-                int64_t first, int64_t count, double* to) {
-  LoadDoubles(node, from, first, 1, count, to);
+                int64_t first, int64_t step, int64_t count, double* to) {
+  LoadDoubles(node, from, first, step, count, to);
   for (int64_t j = 0; j < count; ++j) to[j] = (to[j] - q.zero) * q.scale;
 }
 
@@ -133,6 +105,36 @@ void Quantize(const OpNode& node, const Tensor& to, const Quantization& q,
     from[j] = std::isnan(scaled) ? q.zero : std::nearbyint(scaled) + q.zero;
   }
   StoreDoubles(node, to, first, count, from);
+}
+
+void PerLine::Load(const OpNode& node, int64_t batch, int64_t first,
+                   int64_t count, double* to) const {
+  if (tensor == nullptr) {
+    std::fill_n(to, count, fallback);
+  } else {
+    LoadDoubles(node, *tensor, batch * batch_step + first * step, step, count,
+                to);
+  }
+}
+
+double PerLine::At(const OpNode& node, int64_t line) const {
+  double value;
+  Load(node, 0, line, 1, &value);
+  return value;
+}
+
+PerLine ReadLines(const KernelContext& c, size_t i, int64_t lines,
+                  double fallback) {
+  if (!c.has_input(i)) return {.fallback = fallback};
+  const Tensor& tensor = c.input(i);
+  if (tensor.element_count() == 1) return {.tensor = &tensor};
+  return {.tensor = &tensor,
+          .step = 1,
+          .batch_step = tensor.shape().rank() > 1 ? lines : 0};
+}
+
+bool IsOneOrPerLine(const Shape& shape, int64_t lines) {
+  return shape.element_count() == 1 || shape == Shape{lines};
 }
 
 DynamicScale FindDynamicScale(std::span<const float> x) {
@@ -167,7 +169,7 @@ void RequireQuantized(const InferContext& c, size_t i, size_t most_bits) {
 
 void RequireFloat(const InferContext& c, size_t i) {
   const DataType type = c.input(i).type;
-  if (!DispatchType(AllFloats{}, type, []<class T>() {})) {
+  if (!IsFloatingPoint(type)) {
     Fail(c.node(), "input {} must be of a floating-point type, not {}", i,
          DataTypeName(type));
   }
@@ -180,6 +182,17 @@ void RequireQuantization(const InferContext& c, size_t scale, size_t zero,
   if (!c.has_input(zero)) return;
   RequireOneElement(c, zero);
   if (c.input(zero).type != data) RequireType(c, zero, data);
+}
+
+void RequireQuantizedTriple(const InferContext& c, size_t i) {
+  RequireQuantized(c, i);
+  RequireQuantization(c, i + 1, i + 2, c.input(i).type);
+}
+
+DataType QuantizedOutputType(const InferContext& c, size_t scale) {
+  RequireQuantized(c, scale + 1);
+  RequireQuantization(c, scale, scale + 1, c.input(scale + 1).type);
+  return c.input(scale + 1).type;
 }
 
 }  // namespace strop::ops

@@ -7,14 +7,13 @@
 // rounding that to float32 gives what a float32 division or product gives.
 #pragma once
 
-#include "ops/op_util.h"
+#include "ops/number.h"
 
 namespace strop::ops {
 
 using QuantizedTypes =
     TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t>;
 using EightBits = TypeList<int8_t, uint8_t>;
-using AllFloats = TypeList<float, double, Float16, Bfloat16>;
 
 // A kernel that tells types apart itself; input `type_input` may be of those
 // in List.
@@ -85,12 +84,31 @@ struct Quantization {
 Quantization ReadQuantization(const KernelContext& c, size_t scale,
                               size_t zero);
 
-// to[j] = the number that element first + j of a quantized tensor stands for.
+// to[j] = the number that element first + j * step of a quantized tensor
+// stands for.
 void Dequantize(const OpNode& node, const Tensor& from, const Quantization& q,
-                int64_t first, int64_t count, double* to);
+                int64_t first, int64_t step, int64_t count, double* to);
 // The inverse; changes `from`.
 void Quantize(const OpNode& node, const Tensor& to, const Quantization& q,
               int64_t first, int64_t count, double* from);
+
+// Scales or zero points of an operand of a product: one for all, or one for
+// each of its lines (rows of A, columns of B, output channels of a
+// convolution), perhaps with the batch axes of the operand in front.
+struct PerLine {
+  const Tensor* tensor = nullptr;  // null: `fallback` everywhere
+  double fallback = 0;
+  int64_t step = 0;
+  int64_t batch_step = 0;
+
+  void Load(const OpNode& node, int64_t batch, int64_t first, int64_t count,
+            double* to) const;
+  double At(const OpNode& node, int64_t line) const;
+};
+// Input i, which may be left out.
+PerLine ReadLines(const KernelContext& c, size_t i, int64_t lines,
+                  double fallback);
+bool IsOneOrPerLine(const Shape& shape, int64_t lines);
 
 // What dynamic quantization to uint8 makes of float32 numbers: their range
 // and 0 are mapped to 0 ... 255.
@@ -112,5 +130,9 @@ void RequireFloat(const InferContext& c, size_t i);
 // the type of the data, may be left out.
 void RequireQuantization(const InferContext& c, size_t scale, size_t zero,
                          DataType data);
+// Input i is quantized, with scale and zero point in the two inputs behind it.
+void RequireQuantizedTriple(const InferContext& c, size_t i);
+// The output is of the type of its zero point, which stands behind its scale.
+DataType QuantizedOutputType(const InferContext& c, size_t scale);
 
 }  // namespace strop::ops

@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/op_util.h"
+#include "ops/axis.h"
 
 namespace strop::ops {
 namespace {
-
-// x as (outer, size, inner); without attribute axis x is one line.
-struct CompressSizes {
-  int64_t outer = 1, size, inner = 1;
-};
-
-CompressSizes ReadCompress(const OpNode& node, const Shape& x) {
-  if (!node.Has("axis")) return {.size = x.element_count()};
-  const size_t axis = NormalizeAxis(node, node.Int("axis"), x.rank());
-  return {x.element_count(0, axis), x[axis],
-          x.element_count(axis + 1, x.rank())};
-}
 
 // x, condition: may be shorter than the axis, what it does not reach is left
 // out.
 void InferCompress(InferContext& c) {
   const OpNode& node = c.node();
   const Shape& x = c.input(0).shape;
-  const CompressSizes s = ReadCompress(node, x);
+  const AxisSizes s = ReadAxisOrAll(node, x);
   RequireType(c, 1, DataType::kBool);
   const auto condition = c.value(1).values<bool>();
   if (c.input(1).shape.rank() != 1 ||
@@ -39,7 +27,7 @@ void InferCompress(InferContext& c) {
 }
 
 void Compress(const KernelContext& c) {
-  const CompressSizes s = ReadCompress(c.node(), c.input(0).shape());
+  const AxisSizes s = ReadAxisOrAll(c.node(), c.input(0).shape());
   const auto condition = c.in<bool>(1);
   const size_t block =
       static_cast<size_t>(s.inner) * DataTypeSize(c.input(0).type());

@@ -3,20 +3,14 @@
 // Gather and its gradient: rows picked along one axis.
 #include <cstring>
 
-#include "ops/op_util.h"
+#include "ops/axis.h"
 
 namespace strop::ops {
 namespace {
 
-// data is (outer, size, inner); each index picks an inner block.
-struct GatherSizes {
-  int64_t outer, size, inner;
-};
-
-GatherSizes ReadSizes(const OpNode& node, const Shape& data) {
-  const size_t axis = NormalizeAxis(node, node.Int("axis", 0), data.rank());
-  return {data.element_count(0, axis), data[axis],
-          data.element_count(axis + 1, data.rank())};
+// Each index picks an inner block.
+AxisSizes ReadSizes(const OpNode& node, const Shape& data) {
+  return ReadAxis(node, data, 0);
 }
 
 Shape GatherShape(const OpNode& node, const Shape& data, const Shape& indices) {
@@ -35,7 +29,7 @@ void InferGather(InferContext& c) {
 
 void Gather(const KernelContext& c) {
   const Tensor& indices = c.input(1);
-  const GatherSizes s = ReadSizes(c.node(), c.input(0).shape());
+  const AxisSizes s = ReadSizes(c.node(), c.input(0).shape());
   const int64_t count = indices.element_count();
   const size_t block =
       static_cast<size_t>(s.inner) * DataTypeSize(c.input(0).type());
@@ -59,7 +53,7 @@ void Gather(const KernelContext& c) {
 // Rows that a training graph leaves out: fewer indices than rows.
 void InferShrunkenGather(InferContext& c) {
   const Shape& indices = c.input(1).shape;
-  const GatherSizes s = ReadSizes(c.node(), c.input(0).shape);
+  const AxisSizes s = ReadSizes(c.node(), c.input(0).shape);
   if (indices.rank() != 1 || indices[0] >= s.size) {
     Fail(c.node(), "takes fewer indices than the axis has elements, {}, not {}",
          s.size, indices.ToString());
@@ -77,7 +71,7 @@ void InferGatherGrad(InferContext& c) {
 template <class T>
 void GatherGrad(const KernelContext& c) {
   const Tensor& indices = c.input(1);
-  const GatherSizes s = ReadSizes(c.node(), c.output(0).shape());
+  const AxisSizes s = ReadSizes(c.node(), c.output(0).shape());
   const int64_t count = indices.element_count();
   for (int64_t i = 0; i < count; ++i) {
     CheckIndex(c.node(), IndexAt(indices, i), s.size);

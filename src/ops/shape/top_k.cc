@@ -4,34 +4,26 @@
 // ArgMax and ArgMin, as in numpy.
 #include <cmath>
 
-#include "ops/op_util.h"
+#include "ops/axis.h"
 #include "strop/execution_provider.h"
 
 namespace strop::ops {
 namespace {
 
-// The tensor as (outer, size, inner), `size` along attribute axis.
-struct AxisSizes {
-  size_t axis;
-  int64_t outer, size, inner;
-};
-
-AxisSizes ReadAxis(const OpNode& node, const Shape& x, int64_t fallback) {
-  const size_t axis = NormalizeAxis(node, node.Int("axis", fallback), x.rank());
-  return {axis, x.element_count(0, axis), x[axis],
-          x.element_count(axis + 1, x.rank())};
+size_t AxisOf(const OpNode& node, const Shape& x, int64_t fallback) {
+  return NormalizeAxis(node, node.Int("axis", fallback), x.rank());
 }
 
 void InferTopK(InferContext& c) {
   const TensorInfo& x = c.input(0);
-  const AxisSizes s = ReadAxis(c.node(), x.shape, -1);
+  const size_t axis = AxisOf(c.node(), x.shape, -1);
   RequireOneElement(c, 1);
   const int64_t k = c.IntValues(1)[0];
-  if (k < 0 || k > s.size) {
-    Fail(c.node(), "cannot pick {} of {} elements", k, s.size);
+  if (k < 0 || k > x.shape[axis]) {
+    Fail(c.node(), "cannot pick {} of {} elements", k, x.shape[axis]);
   }
   std::vector<int64_t> dims(x.shape.begin(), x.shape.end());
-  dims[s.axis] = k;
+  dims[axis] = k;
   c.SetOutput(0, x.type, Shape(dims));
   c.SetOutput(1, DataType::kInt64, Shape(dims));
 }
@@ -46,8 +38,9 @@ size_t TopKScratch(const KernelRequest& request) {
 // element takes its place or is worse than all. NaN is above all numbers.
 template <class T>
 void TopK(const KernelContext& c) {
-  const AxisSizes s = ReadAxis(c.node(), c.input(0).shape(), -1);
-  const int64_t k = c.output(0).shape()[s.axis];
+  const size_t axis = AxisOf(c.node(), c.input(0).shape(), -1);
+  const AxisSizes s = SizesAlong(c.input(0).shape(), axis);
+  const int64_t k = c.output(0).shape()[axis];
   const bool largest = c.node().Int("largest", 1) != 0;
   const T* x = c.in<T>(0).data();
   T* values = c.out<T>(0).data();
@@ -55,7 +48,7 @@ void TopK(const KernelContext& c) {
   auto* heaps = reinterpret_cast<int64_t*>(c.scratch());
   const auto pick = [&](int64_t line) {
     const int64_t outer = line / s.inner, inner = line % s.inner;
-    const T* from = x + outer * s.size * s.inner + inner;
+    const T* from = x + s.Start(line);
     int64_t* heap = heaps + line * k;
     const auto is_better = [&](int64_t i, int64_t j) {
       const T a = from[i * s.inner], b = from[j * s.inner];
@@ -80,7 +73,7 @@ void TopK(const KernelContext& c) {
     }
   };
   const double steps = std::log2(static_cast<double>(k) + 2);
-  c.ParallelFor(k == 0 ? 0 : s.outer * s.inner,
+  c.ParallelFor(k == 0 ? 0 : s.lines(),
                 2.0 * static_cast<double>(s.size) * steps,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) pick(i);
@@ -89,15 +82,16 @@ void TopK(const KernelContext& c) {
 
 void InferArg(InferContext& c) {
   const Shape& x = c.input(0).shape;
-  const AxisSizes s = ReadAxis(c.node(), x, 0);
+  const size_t axis = AxisOf(c.node(), x, 0);
+  const AxisSizes s = SizesAlong(x, axis);
   std::vector<int64_t> dims(x.begin(), x.end());
   if (c.node().Int("keepdims", 1) != 0) {
-    dims[s.axis] = 1;
+    dims[axis] = 1;
   } else {
-    dims.erase(dims.begin() + static_cast<int64_t>(s.axis));
+    dims.erase(dims.begin() + static_cast<int64_t>(axis));
   }
-  if (s.size == 0 && s.outer * s.inner != 0) {
-    Fail(c.node(), "axis {} of {} is empty", s.axis, x.ToString());
+  if (s.size == 0 && s.lines() != 0) {
+    Fail(c.node(), "axis {} of {} is empty", axis, x.ToString());
   }
   c.SetOutput(0, DataType::kInt64, Shape(dims));
 }
@@ -108,24 +102,22 @@ void ArgBest(const KernelContext& c) {
   const bool last = c.node().Int("select_last_index", 0) != 0;
   const T* x = c.in<T>(0).data();
   int64_t* y = c.out<int64_t>(0).data();
-  c.ParallelFor(s.outer * s.inner, static_cast<double>(s.size),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t line = begin; line < end; ++line) {
-                    const T* from =
-                        x + line / s.inner * s.size * s.inner + line % s.inner;
-                    int64_t best = 0;
-                    for (int64_t i = 1; i < s.size; ++i) {
-                      const T value = from[i * s.inner],
-                              old = from[best * s.inner];
-                      const bool is_first_nan = value != value && old == old;
-                      const bool better = largest ? value > old : value < old;
-                      if (better || is_first_nan || (last && value == old)) {
-                        best = i;
-                      }
-                    }
-                    y[line] = best;
-                  }
-                });
+  c.ParallelFor(
+      s.lines(), static_cast<double>(s.size), [&](int64_t begin, int64_t end) {
+        for (int64_t line = begin; line < end; ++line) {
+          const T* from = x + s.Start(line);
+          int64_t best = 0;
+          for (int64_t i = 1; i < s.size; ++i) {
+            const T value = from[i * s.inner], old = from[best * s.inner];
+            const bool is_first_nan = value != value && old == old;
+            const bool better = largest ? value > old : value < old;
+            if (better || is_first_nan || (last && value == old)) {
+              best = i;
+            }
+          }
+          y[line] = best;
+        }
+      });
 }
 
 }  // namespace

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "base/half.h"
-#include "ops/op_util.h"
+#include "ops/axis.h"
+#include "ops/number.h"
 #include "strop/execution_provider.h"
 
 namespace strop::ops {
 namespace {
-
-// The items that are compared: all elements, or the slices along an axis of
-// (outer, count, inner).
-struct Items {
-  int64_t outer = 1, count, inner = 1;
-};
-
-Items ReadItems(const OpNode& node, const Shape& x) {
-  if (!node.Has("axis")) return {.count = x.element_count()};
-  const size_t axis = NormalizeAxis(node, node.Int("axis"), x.rank());
-  return {x.element_count(0, axis), x[axis],
-          x.element_count(axis + 1, x.rank())};
-}
 
 // -1, 0 or 1. NaN is one number, above all others.
 template <class T>
@@ -28,14 +15,7 @@ int Compare(const void* data, int64_t i, int64_t j) {
   if constexpr (std::is_integral_v<T>) {
     return x[i] < x[j] ? -1 : x[i] > x[j];
   } else {
-    double a, b;
-    if constexpr (std::is_floating_point_v<T>) {
-      a = static_cast<double>(x[i]);
-      b = static_cast<double>(x[j]);
-    } else {
-      a = ToFloat(x[i]);
-      b = ToFloat(x[j]);
-    }
+    const double a = ToDouble(x[i]), b = ToDouble(x[j]);
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) - std::isnan(b);
     return a < b ? -1 : a > b;
   }
@@ -44,7 +24,7 @@ int Compare(const void* data, int64_t i, int64_t j) {
 class ItemOrder {
  public:
   ItemOrder(const OpNode& node, const Tensor& x)
-      : data_(x.data()), items_(ReadItems(node, x.shape())) {
+      : data_(x.data()), items_(ReadAxisOrAll(node, x.shape())) {
     DispatchType(AllTypes{}, x.type(),
                  [&]<class T>() { compare_ = Compare<T>; });
     if (compare_ == nullptr) {
@@ -56,7 +36,7 @@ class ItemOrder {
   int operator()(int64_t i, int64_t j) const {
     for (int64_t outer = 0; outer < items_.outer; ++outer) {
       for (int64_t inner = 0; inner < items_.inner; ++inner) {
-        const int64_t line = outer * items_.count;
+        const int64_t line = outer * items_.size;
         const int result = compare_(data_, (line + i) * items_.inner + inner,
                                     (line + j) * items_.inner + inner);
         if (result != 0) return result;
@@ -65,17 +45,17 @@ class ItemOrder {
     return 0;
   }
 
-  const Items& items() const { return items_; }
+  const AxisSizes& items() const { return items_; }
 
  private:
   const void* data_;
-  Items items_;
+  AxisSizes items_;  // all elements, or the slices along an axis
   int (*compare_)(const void*, int64_t, int64_t) = nullptr;
 };
 
 // Sorts the items, equal ones by their positions.
 void SortItems(const ItemOrder& compare, int64_t* order) {
-  const int64_t count = compare.items().count;
+  const int64_t count = compare.items().size;
   for (int64_t i = 0; i < count; ++i) order[i] = i;
   std::sort(order, order + count, [&](int64_t i, int64_t j) {
     const int result = compare(i, j);
@@ -92,7 +72,7 @@ void InferUnique(InferContext& c) {
   const OpNode& node = c.node();
   const Tensor& x = c.value(0);
   const ItemOrder compare(node, x);
-  const int64_t count = compare.items().count;
+  const int64_t count = compare.items().size;
   if (x.element_count() == 0 && count > kMostEmptyItems) {
     Fail(node, "{} items without elements are too many", count);
   }
@@ -115,8 +95,9 @@ void InferUnique(InferContext& c) {
 
 // Four numbers for each item.
 size_t UniqueScratch(const KernelRequest& request) {
-  const Items items = ReadItems(request.node, request.inputs[0].info.shape);
-  return static_cast<size_t>(items.count) * 4 * sizeof(int64_t);
+  const AxisSizes items =
+      ReadAxisOrAll(request.node, request.inputs[0].info.shape);
+  return static_cast<size_t>(items.size) * 4 * sizeof(int64_t);
 }
 
 // Groups of equal items, in the order in which the op gives them.
@@ -128,7 +109,7 @@ struct Groups {
 };
 
 Groups FindGroups(const ItemOrder& compare, bool sorted, int64_t* scratch) {
-  const int64_t count = compare.items().count;
+  const int64_t count = compare.items().size;
   int64_t* order = scratch;
   Groups g = {.firsts = scratch + count,
               .counts = scratch + 2 * count,
@@ -158,7 +139,7 @@ Groups FindGroups(const ItemOrder& compare, bool sorted, int64_t* scratch) {
 
 void Unique(const KernelContext& c) {
   const ItemOrder compare(c.node(), c.input(0));
-  const Items& items = compare.items();
+  const AxisSizes& items = compare.items();
   const Groups g = FindGroups(compare, c.node().Int("sorted", 1) != 0,
                               reinterpret_cast<int64_t*>(c.scratch()));
   const size_t block =
@@ -167,8 +148,7 @@ void Unique(const KernelContext& c) {
   auto* to = static_cast<std::byte*>(c.output(0).data());
   for (int64_t outer = 0; block > 0 && outer < items.outer; ++outer) {
     for (int64_t k = 0; k < g.count; ++k, to += block) {
-      std::memcpy(to, from + (outer * items.count + g.firsts[k]) * block,
-                  block);
+      std::memcpy(to, from + (outer * items.size + g.firsts[k]) * block, block);
     }
   }
   const auto give = [&](size_t output, const int64_t* values) {

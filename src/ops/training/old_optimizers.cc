@@ -5,17 +5,11 @@
 #include <cmath>
 
 #include "base/half.h"
-#include "ops/op_util.h"
+#include "ops/number.h"
 #include "strop/execution_provider.h"
 
 namespace strop::ops {
 namespace {
-
-using Halves = TypeList<Float16, Bfloat16>;
-
-bool IsHalf(DataType type) {
-  return DispatchType(Halves{}, type, []<class T>() {});
-}
 
 // Input i, which may be left out: one element.
 void CheckScalar(const InferContext& c, size_t i) {

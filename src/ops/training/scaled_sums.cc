@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sums of scaled tensors, and scales in mixed precision.
-#include "base/half.h"
-#include "ops/op_util.h"
+#include "ops/number.h"
 
 namespace strop::ops {
 namespace {
@@ -63,12 +62,6 @@ void BatchScale(const KernelContext& c) {
 
 // --- MixedPrecisionScale
 
-using AllFloats = TypeList<float, double, Float16, Bfloat16>;
-
-bool IsFloatingPoint(DataType type) {
-  return DispatchType(AllFloats{}, type, []<class T>() {});
-}
-
 DataType ScaledType(const OpNode& node) {
   const auto type = static_cast<DataType>(node.Int("to"));
   if (!IsFloatingPoint(type)) {
@@ -103,25 +96,6 @@ void InferMixedPrecisionScale(InferContext& c) {
   c.SetOutput(0, type, Shape{count});
 }
 
-template <class T>
-double Load(T x) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
-    return static_cast<double>(ToFloat(x));
-  } else {
-    return static_cast<double>(x);
-  }
-}
-template <class T>
-T Store(double x) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return ToFloat16(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    return ToBfloat16(static_cast<float>(x));
-  } else {
-    return static_cast<T>(x);
-  }
-}
-
 // y[i] = scale x[i]; y has another type.
 void ScaleInto(const KernelContext& c, double scale, const Tensor& x,
                const Tensor& y, int64_t offset) {
@@ -131,7 +105,7 @@ void ScaleInto(const KernelContext& c, double scale, const Tensor& x,
       To* to = y.values<To>().data() + offset;
       c.ParallelFor(x.element_count(), 2, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          to[i] = Store<To>(scale * Load(from[i]));
+          to[i] = FromDouble<To>(scale * ToDouble(from[i]));
         }
       });
     });

@@ -8,6 +8,7 @@
 //
 // com.microsoft's Internal ops take the ignored label as an input. The old
 // SparseSoftmaxCrossEntropy has scores (d..., C) and one weight per sample.
+#include "ops/number.h"
 #include "ops/training/loss.h"
 
 namespace strop::ops {
@@ -261,9 +262,8 @@ DataType OutputType(const InferContext& c, size_t i) {
 // Only 16-bit scores may differ in type from log_prob, which is float32 then:
 // that is what both are computed in.
 void CheckTypes(const OpNode& node, DataType scores, DataType log_prob) {
-  const bool is_half =
-      scores == DataType::kFloat16 || scores == DataType::kBfloat16;
-  if (scores == log_prob || (is_half && log_prob == DataType::kFloat32)) return;
+  if (scores == log_prob || (IsHalf(scores) && log_prob == DataType::kFloat32))
+    return;
   Fail(node, ErrorCode::kNotImplemented,
        "scores of type {} with log_prob of type {} are not supported",
        DataTypeName(scores), DataTypeName(log_prob));
