@@ -364,6 +364,9 @@ struct OpDef {
   bool not_differentiable = false;
   // Draws random numbers or has another effect: never folded or merged.
   bool is_random = false;
+  // A node's floats may be of several types. The plain kernel then gets
+  // copies, all of the widest: float64 if there is one, else float32.
+  bool mixes_floats = false;
 };
 
 // Ops of one domain that a user brings. The OpDefs must outlive every Module

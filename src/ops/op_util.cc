@@ -12,6 +12,14 @@ void RequireType(const InferContext& c, size_t i, DataType type) {
   }
 }
 
+void RequireFloat(const InferContext& c, size_t i) {
+  const DataType type = c.input(i).type;
+  if (!IsFloatingPoint(type)) {
+    Fail(c.node(), "input {} must be of a floating-point type, not {}", i,
+         DataTypeName(type));
+  }
+}
+
 void RequireSameType(const InferContext& c, size_t i, size_t j) {
   if (c.input(i).type != c.input(j).type) {
     Fail(c.node(), "inputs {} and {} have different element types: {} and {}",
@@ -21,12 +29,6 @@ void RequireSameType(const InferContext& c, size_t i, size_t j) {
 
 DataType AtLeastFloat32(DataType type) {
   return IsHalf(type) ? DataType::kFloat32 : type;
-}
-
-void RequireSameOrWider(const InferContext& c, size_t i, size_t j) {
-  if (c.input(i).type != AtLeastFloat32(c.input(j).type)) {
-    RequireSameType(c, i, j);
-  }
 }
 
 void RequireSame(const InferContext& c, size_t i, size_t j) {

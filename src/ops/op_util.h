@@ -18,6 +18,10 @@
 
 namespace strop::ops {
 
+using NumbersAndBools =
+    TypeList<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t,
+             uint16_t, uint32_t, uint64_t, bool>;
+
 // --- Errors
 
 template <class... Args>
@@ -34,11 +38,10 @@ template <class... Args>
 
 // Input i must have the element type.
 void RequireType(const InferContext& c, size_t i, DataType type);
+// Input i must be of a floating-point type.
+void RequireFloat(const InferContext& c, size_t i);
 // Inputs i and j must have the same element type.
 void RequireSameType(const InferContext& c, size_t i, size_t j);
-// The same, or float32 where input j is a 16-bit float: such a node is
-// computed in float32.
-void RequireSameOrWider(const InferContext& c, size_t i, size_t j);
 // float32 for a 16-bit float, else the type itself.
 DataType AtLeastFloat32(DataType type);
 // Inputs i and j must have the same element type and shape.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/half.h"
 #include "base/round.h"
 #include "ops/number.h"
 
@@ -12,6 +11,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
+using ops::AllFloats;
 using ops::IsHalf;
 
 class ReferenceKernelRunner final : public Kernel {
@@ -40,31 +40,32 @@ bool HasNothingToDo(const KernelRequest& request) {
          });
 }
 
-void Widen(const Tensor& from, const Tensor& to) {
-  const auto wide = to.values<float>();
-  DispatchType(ops::Halves{}, from.type(), [&]<class T>() {
-    const auto narrow = from.values<T>();
-    for (size_t i = 0; i < wide.size(); ++i) wide[i] = ToFloat(narrow[i]);
+void Convert(const Tensor& from, const Tensor& to) {
+  DispatchType(AllFloats{}, from.type(), [&]<class From>() {
+    DispatchType(AllFloats{}, to.type(), [&]<class To>() {
+      const auto x = from.values<From>();
+      const auto y = to.values<To>();
+      for (size_t i = 0; i < y.size(); ++i) {
+        y[i] = ops::FromDouble<To>(ops::ToDouble(x[i]));
+      }
+    });
   });
 }
 
-void Narrow(const Tensor& from, const Tensor& to) {
-  const auto wide = from.values<float>();
-  if (to.type() == DataType::kFloat16) {
-    const auto narrow = to.values<Float16>();
-    for (size_t i = 0; i < wide.size(); ++i) narrow[i] = ToFloat16(wide[i]);
-  } else {
-    const auto narrow = to.values<Bfloat16>();
-    for (size_t i = 0; i < wide.size(); ++i) narrow[i] = ToBfloat16(wide[i]);
-  }
+// The type that a kernel sees in place of `type`, where the widest float is
+// `widest`. An op that mixes floats sees one type of them only.
+DataType WideType(const OpDef& op, DataType type, DataType widest) {
+  if (op.mixes_floats && ops::IsFloatingPoint(type)) return widest;
+  return IsHalf(type) ? DataType::kFloat32 : type;
 }
 
-// Runs the float32 kernel on float32 copies of the 16-bit tensors, which lie
-// in its scratch.
+// Runs the kernel for float32 or float64 on such copies of the narrower
+// tensors, which lie in its scratch.
 class WideningKernel final : public Kernel {
  public:
-  explicit WideningKernel(const KernelRequest& request)
+  WideningKernel(const KernelRequest& request, DataType widest)
       : op_(request.op),
+        widest_(widest),
         inputs_(request.inputs.size()),
         outputs_(request.outputs.size()) {
     std::vector<KernelInput> wide_inputs(request.inputs.begin(),
@@ -105,7 +106,7 @@ class WideningKernel final : public Kernel {
       inputs_[i].argument.list = context.list(i);
       if (!inputs_[i].is_wide) continue;
       Place(context, context.input(i), inputs_[i]);
-      Widen(context.input(i), inputs_[i].argument.tensor);
+      Convert(context.input(i), inputs_[i].argument.tensor);
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (!context.has_output(i)) continue;
@@ -117,39 +118,41 @@ class WideningKernel final : public Kernel {
                                    context.scratch() + copies_bytes_));
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (context.has_output(i) && outputs_[i].is_wide) {
-        Narrow(outputs_[i].argument.tensor, context.output(i));
+        Convert(outputs_[i].argument.tensor, context.output(i));
       }
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (context.has_input(i) && inputs_[i].is_wide &&
           op_.mutates.contains(i)) {
-        Narrow(inputs_[i].argument.tensor, context.input(i));
+        Convert(inputs_[i].argument.tensor, context.input(i));
       }
     }
   }
 
  private:
   struct Slot {
-    bool is_wide = false;
+    bool is_wide = false;  // a copy
+    DataType type = DataType::kUndefined;
     size_t offset = 0;
     Argument argument;  // of the current run
   };
 
   void AddCopy(TensorInfo& info, Slot& slot) {
     pointers_.push_back(nullptr);
-    if (!IsHalf(info.type)) return;
-    info.type = DataType::kFloat32;
+    slot.type = WideType(op_, info.type, widest_);
+    if (slot.type == info.type) return;
+    info.type = slot.type;
     slot.is_wide = true;
     slot.offset = copies_bytes_;
-    copies_bytes_ +=
-        RoundUp(static_cast<size_t>(info.shape.element_count()) * sizeof(float),
-                kAlignment);
+    copies_bytes_ += RoundUp(static_cast<size_t>(info.shape.element_count()) *
+                                 DataTypeSize(slot.type),
+                             kAlignment);
   }
 
   static void Place(const KernelContext& context, const Tensor& narrow,
                     Slot& slot) {
-    slot.argument.tensor = Tensor(DataType::kFloat32, narrow.shape(),
-                                  context.scratch() + slot.offset);
+    slot.argument.tensor =
+        Tensor(slot.type, narrow.shape(), context.scratch() + slot.offset);
   }
 
   std::span<const Argument* const> PointersTo(const KernelContext& context,
@@ -166,6 +169,7 @@ class WideningKernel final : public Kernel {
   }
 
   const OpDef& op_;
+  const DataType widest_;
   std::vector<Slot> inputs_, outputs_;
   std::vector<const Argument*> pointers_;  // inputs, then outputs
   size_t copies_bytes_ = 0, inner_bytes_ = 0;
@@ -185,6 +189,40 @@ DataType SelectingType(const KernelRequest& request) {
                                               : input.info.type;
 }
 
+template <class F>
+void ForEachType(const KernelRequest& request, F&& see) {
+  for (const KernelInput& input : request.inputs) {
+    if (!input.is_list) see(input.info.type);
+  }
+  for (const TensorInfo& output : request.outputs) see(output.type);
+}
+
+// float64 if the node has it, else float32.
+DataType WidestFloat(const KernelRequest& request) {
+  DataType widest = DataType::kFloat32;
+  ForEachType(request, [&](DataType type) {
+    if (type == DataType::kFloat64) widest = type;
+  });
+  return widest;
+}
+
+bool MixesFloats(const KernelRequest& request, DataType widest) {
+  bool mixes = false;
+  ForEachType(request, [&](DataType type) {
+    mixes |= ops::IsFloatingPoint(type) && type != widest;
+  });
+  return request.op.mixes_floats && mixes;
+}
+
+KernelChoice MakeWideningKernel(const KernelRequest& request, DataType widest) {
+  KernelChoice choice;
+  auto kernel = std::make_unique<WideningKernel>(request, widest);
+  choice.scratch_bytes = kernel->scratch_bytes();
+  choice.kernel = std::move(kernel);
+  choice.name = "reference in " + DataTypeName(widest);
+  return choice;
+}
+
 }  // namespace
 
 KernelChoice MakeReferenceKernel(const KernelRequest& request) {
@@ -199,7 +237,15 @@ KernelChoice MakeReferenceKernel(const KernelRequest& request) {
     choice.kernel = std::make_unique<NothingToDo>();
     return choice;
   }
-  if (reference.supports == nullptr || reference.supports(type)) {
+  const auto supports = [&](DataType t) {
+    return reference.supports == nullptr || reference.supports(t);
+  };
+  const DataType widest = WidestFloat(request);
+  if (MixesFloats(request, widest) &&
+      supports(WideType(request.op, type, widest))) {
+    return MakeWideningKernel(request, widest);
+  }
+  if (supports(type)) {
     choice.kernel = std::make_unique<ReferenceKernelRunner>(reference.run);
     if (reference.scratch_bytes != nullptr) {
       choice.scratch_bytes = reference.scratch_bytes(request);
@@ -208,12 +254,8 @@ KernelChoice MakeReferenceKernel(const KernelRequest& request) {
   }
   const bool has_list = std::ranges::any_of(
       request.inputs, [](const KernelInput& input) { return input.is_list; });
-  if (IsHalf(type) && !has_list && reference.supports(DataType::kFloat32)) {
-    auto kernel = std::make_unique<WideningKernel>(request);
-    choice.scratch_bytes = kernel->scratch_bytes();
-    choice.kernel = std::move(kernel);
-    choice.name = "reference in float32";
-    return choice;
+  if (IsHalf(type) && !has_list && supports(DataType::kFloat32)) {
+    return MakeWideningKernel(request, DataType::kFloat32);
   }
   return KernelChoice::Decline("element type " + DataTypeName(type) +
                                " is not supported");

@@ -164,7 +164,6 @@ TEST(BadInput, OfAttentionIsRefused) {
              {{"q_num_heads", two}, {"kv_num_heads", two}}),
       attend({x, x, x, BoolsOf({3, 2}, {0, 0, 0, 0, 0, 0})}),
       attend({x, x, x, In({2, 3})}),
-      attend({x, x, x, Int32s({2, 2}, {0, 0, 0, 0})}),
       attend({x, x, x, none, In({1, 1, 1, 4})}),
       attend({x, x, x, none, In({1, 1, 1, 3}), In({1, 1, 1, 4})}),
       attend({x, x, x, none, In({4}), In({4})}),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention/attend.h"
+#include "ops/number.h"
 
 namespace strop::ops {
 namespace {
@@ -80,7 +81,9 @@ Shape MaskTarget(const AttentionSizes& s, const Shape& mask) {
 
 void CheckMask(const InferContext& c, const AttentionSizes& s) {
   const TensorInfo& mask = c.input(kMask);
-  if (mask.type != DataType::kBool) RequireSameType(c, 0, kMask);
+  if (!DispatchType(AllTypes{}, mask.type, []<class M>() {})) {
+    Fail(c.node(), "the mask may not be of type {}", DataTypeName(mask.type));
+  }
   const Shape target = MaskTarget(s, mask.shape);
   RequireBroadcastTo(c.node(), "the mask", mask.shape, target);
   if (mask.shape.rank() == 0 || target[3] > s.keys()) {
@@ -124,7 +127,7 @@ void CheckAttributes(const OpNode& node) {
 
 void InferAttention(InferContext& c) {
   RequireSameType(c, 0, 1);
-  RequireSameType(c, 0, 2);
+  RequireFloat(c, 2);
   CheckAttributes(c.node());
   CheckPast(c);
   const AttentionSizes s = ReadSizes(c);
@@ -144,9 +147,19 @@ void InferAttention(InferContext& c) {
   c.SetOutput(3, q.type, {s.batch, s.heads, s.rows, s.keys()});
 }
 
+// Element i of a mask: a number as it is, a bool as 0 or -infinity.
+template <class T>
+double MaskAt(const void* mask, int64_t i) {
+  const T value = static_cast<const T*>(mask)[i];
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? 0 : -std::numeric_limits<double>::infinity();
+  } else {
+    return ToDouble(value);
+  }
+}
+
 // What is added to a score: 0, a number of the mask, or -infinity for a key
 // that a query may not look at.
-template <class T>
 class AttentionBias {
  public:
   AttentionBias(const KernelContext& c, const AttentionSizes& s) : sizes_(s) {
@@ -162,23 +175,18 @@ class AttentionBias {
     // The last axis is as long as it says, even if that is one.
     steps_[3] = 1;
     mask_keys_ = target[3];
-    if (mask.type() == DataType::kBool) {
-      allowed_ = mask.values<bool>().data();
-    } else {
-      add_ = mask.values<T>().data();
-    }
+    mask_ = mask.data();
+    DispatchType(AllTypes{}, mask.type(), [&]<class M>() { at_ = MaskAt<M>; });
   }
 
   double operator()(int64_t batch, int64_t head, int64_t row,
                     int64_t key) const {
     constexpr double kForbidden = -std::numeric_limits<double>::infinity();
     if (!InSight(batch, row, key)) return kForbidden;
-    if (allowed_ == nullptr && add_ == nullptr) return 0;
+    if (at_ == nullptr) return 0;
     if (key >= mask_keys_) return kForbidden;
-    const int64_t at = batch * steps_[0] + head * steps_[1] + row * steps_[2] +
-                       key * steps_[3];
-    if (add_ != nullptr) return static_cast<double>(add_[at]);
-    return allowed_[at] ? 0 : kForbidden;
+    return at_(mask_, batch * steps_[0] + head * steps_[1] + row * steps_[2] +
+                          key * steps_[3]);
   }
 
  private:
@@ -199,8 +207,8 @@ class AttentionBias {
   bool is_causal_;
   int64_t left_, right_;  // -1: no window
   const int64_t* lengths_ = nullptr;
-  const bool* allowed_ = nullptr;
-  const T* add_ = nullptr;
+  const void* mask_ = nullptr;
+  double (*at_)(const void*, int64_t) = nullptr;  // null: no mask
   Dims steps_ = {};
   int64_t mask_keys_ = 0;
 };
@@ -238,7 +246,7 @@ void RunAttention(const KernelContext& c) {
   a.softcap = node.Float("softcap", 0);
   a.scores = c.has_output(3) ? c.out<T>(3).data() : nullptr;
   a.stage = static_cast<ScoreStage>(node.Int("qk_matmul_output_mode", 0));
-  Attend(c, a, c.scratch(), AttentionBias<T>(c, s));
+  Attend(c, a, c.scratch(), AttentionBias(c, s));
   if (c.has_output(1)) {
     CopyRows(a.k, s.batch, s.kv_heads, s.keys(), s.head_size,
              c.out<T>(1).data());
@@ -261,6 +269,7 @@ extern constexpr OpDef kAttention = {
     .infer = InferAttention,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { RunAttention<T>(c); }, Scratch),
-    .stops_gradient = {3, 6}};
+    .stops_gradient = {3, 6},
+    .mixes_floats = true};
 
 }  // namespace strop::ops

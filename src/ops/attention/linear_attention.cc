@@ -89,10 +89,7 @@ void InferLinear(InferContext& c) {
   require_lines(kDecay, s.kv_heads, s.kv_heads * s.d_k);
   require_lines(kBeta, s.kv_heads, 1);
   if (c.has_input(kPast)) {
-    // Sums of 16-bit numbers may be kept in float32.
-    const bool is_wide = c.input(kPast).type == DataType::kFloat32 &&
-                         DataTypeSize(c.input(0).type) == 2;
-    if (!is_wide) RequireSameType(c, 0, kPast);
+    RequireFloat(c, kPast);
     RequireShape(c, kPast, state);
   }
   const DataType type = c.input(0).type;
@@ -236,6 +233,7 @@ extern constexpr OpDef kLinearAttention = {
     .infer = InferLinear,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { LinearAttention<T>(c); },
-        LinearScratch)};
+        LinearScratch),
+    .mixes_floats = true};
 
 }  // namespace strop::ops

@@ -5,16 +5,13 @@
 
 namespace strop::ops {
 
-using Comparable = TypeList<float, double, int8_t, int16_t, int32_t, int64_t,
-                            uint8_t, uint16_t, uint32_t, uint64_t, bool>;
-
-extern constexpr OpDef kEqual = {
-    .name = "Equal",
-    .inputs = {2, 2},
-    .infer = BroadcastInputsToBool,
-    .reference = Comparison<Comparable>([](auto a, auto b) { return a == b; }),
-    .cheap = true,
-    .stops_gradient = {0, 1}};
+extern constexpr OpDef kEqual = {.name = "Equal",
+                                 .inputs = {2, 2},
+                                 .infer = BroadcastInputsToBool,
+                                 .reference = Comparison<NumbersAndBools>(
+                                     [](auto a, auto b) { return a == b; }),
+                                 .cheap = true,
+                                 .stops_gradient = {0, 1}};
 
 extern constexpr OpDef kLess = {
     .name = "Less",

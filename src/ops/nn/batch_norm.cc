@@ -42,14 +42,16 @@ bool UsesBatchStatistics(const Context& c) {
   return false;
 }
 
-// X, scale, bias, mean, variance
+// X, scale, bias, mean, variance: three types of floats
 void InferBatchNorm(InferContext& c) {
   const TensorInfo& x = c.input(0);
   const Shape channels = ChannelShape(c.node(), x.shape);
   for (size_t i = 1; i < 5; ++i) {
-    RequireSameOrWider(c, i, 0);
+    RequireFloat(c, i);
     RequireShape(c, i, channels);
   }
+  RequireSameType(c, 1, 2);
+  RequireSameType(c, 3, 4);
   c.SetOutput(0, x.type, x.shape);
   for (size_t i = 1; i < c.output_count(); ++i) {
     c.SetOutput(i, c.input(3).type, channels);
@@ -141,7 +143,7 @@ void InferBatchNormGrad(InferContext& c) {
   const TensorInfo& x = c.input(1);
   const Shape channels = ChannelShape(c.node(), x.shape);
   for (size_t i = 2; i < 5; ++i) {
-    RequireSameOrWider(c, i, 1);
+    RequireFloat(c, i);
     RequireShape(c, i, channels);
   }
   c.SetOutput(0, x.type, x.shape);
@@ -202,7 +204,8 @@ extern constexpr OpDef kBatchNormalization = {
     .infer = InferBatchNorm,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BatchNorm<T, false>(c); }),
-    .stops_gradient = {3, 4}};
+    .stops_gradient = {3, 4},
+    .mixes_floats = true};
 
 // Outputs Y, running mean, running variance, saved mean, saved 1 / sqrt(
 // variance + epsilon). ONNX Runtime updates the running statistics in place;
@@ -216,7 +219,8 @@ extern constexpr OpDef kBatchNormInternal = {
     .infer = InferBatchNorm,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BatchNorm<T, true>(c); }),
-    .stops_gradient = {3, 4}};
+    .stops_gradient = {3, 4},
+    .mixes_floats = true};
 
 extern constexpr OpDef kBatchNormalizationGrad = {
     .name = "BatchNormalizationGrad",
@@ -225,6 +229,7 @@ extern constexpr OpDef kBatchNormalizationGrad = {
     .outputs = {0, 3},
     .infer = InferBatchNormGrad,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { BatchNormGrad<T>(c); })};
+        []<class T>(const KernelContext& c) { BatchNormGrad<T>(c); }),
+    .mixes_floats = true};
 
 }  // namespace strop::ops

@@ -30,7 +30,8 @@ void InferCol2Im(InferContext& c) {
   c.SetOutput(0, x.type, WindowInputShape(w, x.shape[0], x.shape[1] / taps));
 }
 
-// Every block is added where it stood in the image.
+// Every block is added where it stood in the image; a sum of bools is true if
+// one of them is.
 template <class T>
 void Col2Im(const KernelContext& c) {
   const Window w = ReadWindow(c.node(), c.input(1), c.input(2));
@@ -63,7 +64,7 @@ extern constexpr OpDef kCol2Im = {
     .name = "Col2Im",
     .inputs = {3, 3},
     .infer = InferCol2Im,
-    .reference = Instantiate<Numbers>(
+    .reference = Instantiate<NumbersAndBools>(
         []<class T>(const KernelContext& c) { Col2Im<T>(c); }),
     .value_inputs = {1, 2},
     .stops_gradient = {1, 2}};

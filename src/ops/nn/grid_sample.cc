@@ -59,15 +59,7 @@ void InferGridSample(InferContext& c) {
     Fail(c.node(), "the grid {} does not fit the input {}", grid.ToString(),
          x.ToString());
   }
-  // A 16-bit grid is widened together with a 16-bit input.
-  DataType type = c.input(1).type;
-  if (AtLeastFloat32(c.input(0).type) != c.input(0).type) {
-    type = AtLeastFloat32(type);
-  }
-  if (type != DataType::kFloat32 && type != DataType::kFloat64) {
-    Fail(c.node(), "the grid must be of float32 or float64, not {}",
-         DataTypeName(type));
-  }
+  RequireFloat(c, 1);
   const GridSampling s = ReadSampling(c.node(), x);
   Dims dims = {x[0], x[1]};
   for (size_t i = 0; i < s.rank; ++i) dims[i + 2] = grid[i + 1];
@@ -309,9 +301,6 @@ void AffineGrid(const KernelContext& c) {
   });
 }
 
-using SampleTypes = TypeList<float, double, int8_t, int16_t, int32_t, int64_t,
-                             uint8_t, uint16_t, uint32_t, uint64_t, bool>;
-
 }  // namespace
 
 extern constexpr OpDef kGridSample = {
@@ -319,8 +308,9 @@ extern constexpr OpDef kGridSample = {
     .since = 16,
     .inputs = {2, 2},
     .infer = InferGridSample,
-    .reference = Instantiate<SampleTypes>(
-        []<class T>(const KernelContext& c) { GridSample<T>(c); })};
+    .reference = Instantiate<NumbersAndBools>(
+        []<class T>(const KernelContext& c) { GridSample<T>(c); }),
+    .mixes_floats = true};
 
 extern constexpr OpDef kAffineGrid = {
     .name = "AffineGrid",

@@ -39,7 +39,7 @@ GroupNormSizes ReadSizes(const OpNode& node, const Shape& x, int64_t groups,
 // X, scale, bias, which have `numbers` elements each
 void InferNorm(InferContext& c, int64_t numbers) {
   for (size_t i = 1; i < 3; ++i) {
-    RequireSameOrWider(c, i, 0);
+    RequireFloat(c, i);
     RequireShape(c, i, {numbers});
   }
   SameAsInput(c);
@@ -160,21 +160,24 @@ extern constexpr OpDef kInstanceNormalization = {
     .inputs = {3, 3},
     .infer = InferInstanceNorm,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { InstanceNorm<T>(c); })};
+        []<class T>(const KernelContext& c) { InstanceNorm<T>(c); }),
+    .mixes_floats = true};
 
 extern constexpr OpDef kGroupNormalization18 = {
     .name = "GroupNormalization",
     .since = 18,
     .inputs = {3, 3},
     .infer = InferGroupNorm<true>,
-    .reference = GroupNormKernel<true>()};
+    .reference = GroupNormKernel<true>(),
+    .mixes_floats = true};
 
 extern constexpr OpDef kGroupNormalization21 = {
     .name = "GroupNormalization",
     .since = 21,
     .inputs = {3, 3},
     .infer = InferGroupNorm<false>,
-    .reference = GroupNormKernel<false>()};
+    .reference = GroupNormKernel<false>(),
+    .mixes_floats = true};
 
 extern constexpr OpDef kGroupNormMicrosoft = {
     .name = "GroupNorm",
@@ -182,6 +185,7 @@ extern constexpr OpDef kGroupNormMicrosoft = {
     .inputs = {3, 3},
     .infer = InferMicrosoft,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { Microsoft<T>(c); })};
+        []<class T>(const KernelContext& c) { Microsoft<T>(c); }),
+    .mixes_floats = true};
 
 }  // namespace strop::ops

@@ -17,7 +17,7 @@ Shape LayerNormRowShape(const Shape& x, size_t axis) {
 }
 
 void RequireLayerNormScale(const InferContext& c, size_t i, size_t x) {
-  RequireSameOrWider(c, i, x);
+  RequireFloat(c, i);
   RequireBroadcastTo(c.node(), fmt::format("input {}", i), c.input(i).shape,
                      c.input(x).shape);
 }
@@ -40,24 +40,28 @@ void RequireColumns(const InferContext& c, size_t i, size_t x,
 
 namespace {
 
-// X, scale, bias (optional) -> Y, mean, 1 / sqrt(variance + epsilon)
+// X, scale, bias (optional) -> Y, of the scale's type, mean, 1 / sqrt(variance
+// + epsilon)
 void InferLayerNorm(InferContext& c) {
   const TensorInfo& x = c.input(0);
   const LayerNormSizes s = ReadLayerNormSizes(c.node(), x.shape);
   RequireLayerNormScale(c, 1, 0);
-  if (c.has_input(2)) RequireLayerNormScale(c, 2, 0);
+  if (c.has_input(2)) {
+    RequireLayerNormScale(c, 2, 0);
+    RequireSameType(c, 1, 2);
+  }
   const Shape rows = LayerNormRowShape(x.shape, s.axis);
-  c.SetOutput(0, x.type, x.shape);
+  c.SetOutput(0, c.input(1).type, x.shape);
   c.SetOutput(1, AtLeastFloat32(x.type), rows);
   c.SetOutput(2, AtLeastFloat32(x.type), rows);
 }
 
-// X, scale -> Y, 1 / sqrt(mean of squares + epsilon)
+// X, scale -> Y, of the scale's type, 1 / sqrt(mean of squares + epsilon)
 void InferSimplified(InferContext& c) {
   const TensorInfo& x = c.input(0);
   const LayerNormSizes s = ReadLayerNormSizes(c.node(), x.shape);
   RequireLayerNormScale(c, 1, 0);
-  c.SetOutput(0, x.type, x.shape);
+  c.SetOutput(0, c.input(1).type, x.shape);
   c.SetOutput(1, AtLeastFloat32(x.type), LayerNormRowShape(x.shape, s.axis));
 }
 
@@ -101,7 +105,8 @@ extern constexpr OpDef kLayerNormalization = {
     .outputs = {1, 3},
     .infer = InferLayerNorm,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { LayerNorm<T, true>(c); })};
+        []<class T>(const KernelContext& c) { LayerNorm<T, true>(c); }),
+    .mixes_floats = true};
 
 // y = x / sqrt(mean(x^2) + epsilon) scale
 extern constexpr OpDef kSimplifiedLayerNormalization = {
@@ -110,7 +115,8 @@ extern constexpr OpDef kSimplifiedLayerNormalization = {
     .outputs = {1, 2},
     .infer = InferSimplified,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { LayerNorm<T, false>(c); })};
+        []<class T>(const KernelContext& c) { LayerNorm<T, false>(c); }),
+    .mixes_floats = true};
 
 // The same under ONNX's name.
 extern constexpr OpDef kRmsNormalization = {
@@ -118,6 +124,7 @@ extern constexpr OpDef kRmsNormalization = {
     .inputs = {2, 2},
     .infer = InferSimplified,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { LayerNorm<T, false>(c); })};
+        []<class T>(const KernelContext& c) { LayerNorm<T, false>(c); }),
+    .mixes_floats = true};
 
 }  // namespace strop::ops

@@ -21,7 +21,7 @@ LayerNormSizes ReadLayerNormSizes(const OpNode& node, const Shape& x);
 // One number per row: (d0, ..., d(axis - 1), 1, ..., 1).
 Shape LayerNormRowShape(const Shape& x, size_t axis);
 
-// Input i broadcasts to input x.
+// Input i, of any floating-point type, broadcasts to input x.
 void RequireLayerNormScale(const InferContext& c, size_t i, size_t x);
 // Input i has one number per column of input x.
 void RequireColumns(const InferContext& c, size_t i, size_t x,

@@ -7,9 +7,12 @@
 namespace strop::ops {
 namespace {
 
-// dY, X (or Y), scale, more
+// dY, X (or Y), scale, more. dY and the gradient of the scale have the scale's
+// type.
 void InferGrad(InferContext& c, const LayerNormSizes& s) {
-  RequireSame(c, 0, 1);
+  RequireFloat(c, 1);
+  RequireSameType(c, 0, 2);
+  RequireShape(c, 0, c.input(1).shape);
   RequireColumns(c, 2, 1, s);
   c.SetOutput(0, c.input(1).type, c.input(1).shape);
   c.SetOutput(1, c.input(2).type, c.input(2).shape);
@@ -17,7 +20,7 @@ void InferGrad(InferContext& c, const LayerNormSizes& s) {
 }
 
 void RequireRows(const InferContext& c, size_t i, const LayerNormSizes& s) {
-  RequireSameOrWider(c, i, 1);
+  RequireFloat(c, i);
   if (c.input(i).shape.element_count() != s.rows) {
     Fail(c.node(), "input {} must have one number per row, not the shape {}", i,
          c.input(i).shape.ToString());
@@ -146,7 +149,8 @@ extern constexpr OpDef kLayerNormalizationGrad = {
     .inputs = {5, 5},
     .outputs = {0, 3},
     .infer = InferLayerNormGrad,
-    .reference = Kernel<Form::kCentered>()};
+    .reference = Kernel<Form::kCentered>(),
+    .mixes_floats = true};
 
 extern constexpr OpDef kSimplifiedLayerNormalizationGrad = {
     .name = "SimplifiedLayerNormalizationGrad",
@@ -154,7 +158,8 @@ extern constexpr OpDef kSimplifiedLayerNormalizationGrad = {
     .inputs = {4, 4},
     .outputs = {0, 2},
     .infer = InferLayerNormGrad,
-    .reference = Kernel<Form::kSimplified>()};
+    .reference = Kernel<Form::kSimplified>(),
+    .mixes_floats = true};
 
 // x^ = (y - bias) / scale: nothing but Y is kept. A scale of 0 gives NaN.
 extern constexpr OpDef kInvertibleLayerNormalizationGrad = {
@@ -163,6 +168,7 @@ extern constexpr OpDef kInvertibleLayerNormalizationGrad = {
     .inputs = {5, 5},
     .outputs = {0, 3},
     .infer = InferInvertibleGrad,
-    .reference = Kernel<Form::kInvertible>()};
+    .reference = Kernel<Form::kInvertible>(),
+    .mixes_floats = true};
 
 }  // namespace strop::ops

@@ -12,8 +12,7 @@ namespace strop::ops {
 namespace {
 
 // Bool can be moved, not mixed.
-using ResizeTypes = TypeList<float, double, int8_t, int16_t, int32_t, int64_t,
-                             uint8_t, uint16_t, uint32_t, uint64_t, bool>;
+using ResizeTypes = NumbersAndBools;
 
 // --- Plans
 

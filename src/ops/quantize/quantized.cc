@@ -167,14 +167,6 @@ void RequireQuantized(const InferContext& c, size_t i, size_t most_bits) {
   }
 }
 
-void RequireFloat(const InferContext& c, size_t i) {
-  const DataType type = c.input(i).type;
-  if (!IsFloatingPoint(type)) {
-    Fail(c.node(), "input {} must be of a floating-point type, not {}", i,
-         DataTypeName(type));
-  }
-}
-
 void RequireQuantization(const InferContext& c, size_t scale, size_t zero,
                          DataType data) {
   RequireFloat(c, scale);

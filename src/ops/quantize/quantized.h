@@ -125,7 +125,6 @@ DynamicScale FindDynamicScale(std::span<const float> x);
 // Input i must be of a type with `bits` or fewer bits that quantized numbers
 // have; 4-bit and 8-bit floating-point types are refused by name.
 void RequireQuantized(const InferContext& c, size_t i, size_t most_bits = 8);
-void RequireFloat(const InferContext& c, size_t i);
 // Inputs `scale` and `zero` must hold one element each; the zero point, of
 // the type of the data, may be left out.
 void RequireQuantization(const InferContext& c, size_t scale, size_t zero,

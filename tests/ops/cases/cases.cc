@@ -15,7 +15,8 @@ const std::vector<OpCase>& AllOpCases() {
           RandomCases,        SignalCases,       QuantizeCases,
           AttentionCases,     SelectionCases,    RecurrentCases,
           MoreLossCases,      FusedDropoutCases, OldTrainingCases,
-          ConvTransposeCases, GroupNormCases,    ImageCases}) {
+          ConvTransposeCases, GroupNormCases,    ImageCases,
+          MixedTypeCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

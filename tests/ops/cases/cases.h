@@ -50,6 +50,7 @@ Cases UnaryCases();
 Cases LogicCases();
 Cases ReduceCases();
 Cases MatrixCases();
+Cases MixedTypeCases();
 Cases ShapeCases();
 Cases IndexCases();
 Cases ActivationCases();
