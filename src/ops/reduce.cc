@@ -14,6 +14,19 @@ AxisSet ReducedAxes(const OpNode& node, const Tensor* axes, size_t rank) {
   return NormalizeAxes(node, ReadSmallInts(node, *axes).span(), rank);
 }
 
+Shape ReducedShape(const Shape& shape, const AxisSet& reduced, bool keep) {
+  Dims dims = {};
+  size_t rank = 0;
+  for (size_t i = 0; i < shape.rank(); ++i) {
+    if (!reduced[i]) {
+      dims[rank++] = shape[i];
+    } else if (keep) {
+      dims[rank++] = 1;
+    }
+  }
+  return Shape(std::span<const int64_t>(dims.data(), rank));
+}
+
 void InferReduce(InferContext& c) {
   const TensorInfo& x = c.input(0);
   const Tensor* axes = nullptr;
@@ -23,16 +36,7 @@ void InferReduce(InferContext& c) {
   }
   const AxisSet reduced = ReducedAxes(c.node(), axes, x.shape.rank());
   const bool keep = c.node().Int("keepdims", 1) != 0;
-  Dims dims = {};
-  size_t rank = 0;
-  for (size_t i = 0; i < x.shape.rank(); ++i) {
-    if (!reduced[i]) {
-      dims[rank++] = x.shape[i];
-    } else if (keep) {
-      dims[rank++] = 1;
-    }
-  }
-  c.SetOutput(0, x.type, Shape(std::span<const int64_t>(dims.data(), rank)));
+  c.SetOutput(0, x.type, ReducedShape(x.shape, reduced, keep));
 }
 
 ReduceWalk::ReduceWalk(const Shape& shape, const AxisSet& reduced) {

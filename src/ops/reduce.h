@@ -25,6 +25,9 @@ using Wide = std::conditional_t<std::is_integral_v<T>, Wrapping<T>, double>;
 // axes all, or none with noop_with_empty_axes.
 AxisSet ReducedAxes(const OpNode& node, const Tensor* axes, size_t rank);
 
+// `shape` without the axes that are reduced, or with 1 for them.
+Shape ReducedShape(const Shape& shape, const AxisSet& reduced, bool keep);
+
 // Shape inference of the Reduce ops.
 void InferReduce(InferContext& c);
 
@@ -36,6 +39,25 @@ struct ReduceWalk {
   Dims kept_dims = {}, kept_strides = {};        // outermost first
   Dims reduced_dims = {}, reduced_strides = {};  // outermost first
   int64_t output_count = 1, reduced_count = 1;
+
+  // Where output i starts; where element i of a sum lies from there.
+  int64_t KeptOffset(int64_t i) const {
+    return OffsetAt(i, kept_dims, kept_strides, kept_rank);
+  }
+  int64_t ReducedOffset(int64_t i) const {
+    return OffsetAt(i, reduced_dims, reduced_strides, reduced_rank);
+  }
+
+ private:
+  static int64_t OffsetAt(int64_t i, const Dims& dims, const Dims& strides,
+                          size_t rank) {
+    int64_t offset = 0;
+    for (size_t axis = rank; axis-- > 0;) {
+      offset += i % dims[axis] * strides[axis];
+      i /= dims[axis];
+    }
+    return offset;
+  }
 };
 
 // y = reduced x, or y plus that.

@@ -274,6 +274,62 @@ TEST(BadInput, RotaryEmbeddingNamesPositions) {
             "there are 2");
 }
 
+// Two rows, two heads of two numbers, one of the cache.
+OpCase GroupQuery(std::vector<CaseInput> inputs,
+                  CaseAttributes attributes = {}) {
+  attributes.push_back({"num_heads", int64_t{2}});
+  attributes.push_back({"kv_num_heads", int64_t{1}});
+  return {.op = "GroupQueryAttention",
+          .inputs = std::move(inputs),
+          .attributes = std::move(attributes),
+          .domain = kMs,
+          .outputs = "111"};
+}
+
+TEST(BadInput, OfGroupQueryAttentionIsRefused) {
+  const CaseInput q = In({1, 2, 4}), k = In({1, 2, 2}), none = Omitted();
+  const CaseInput past = In({1, 1, 3, 2});
+  const CaseInput length = Int32s({1}, {1}), total = Int32s({1}, {2});
+  const CaseInput three = Int32s({1}, {3});
+  const OpCase bad[] = {
+      GroupQuery({q, k, none, none, none, length, total}),
+      GroupQuery({q, k, k, past, none, length, total}),
+      GroupQuery({In({1, 2, 5}), none, none, none, none, length, total}),
+      GroupQuery({q, In({1, 3, 2}), k, none, none, length, total}),
+      GroupQuery({q, k, k, In({1, 2, 3, 2}), past, length, total}),
+      GroupQuery({q, k, k, none, none, none, total}),
+      GroupQuery({q, k, k, none, none, length}),
+      GroupQuery({q, k, k, none, none, Int32s({2}, {1, 1}), total}),
+      // Lengths beyond the total, below the new rows, and of a past that is
+      // not there.
+      GroupQuery({q, k, k, none, none, Int32s({1}, {2}), total}),
+      GroupQuery({q, k, k, past, past, Int32s({1}, {0}), three}),
+      GroupQuery({q, k, k, none, none, Int32s({1}, {2}), three}),
+      GroupQuery({q, k, k, none, none, length, Int32s({1}, {1})}),
+      GroupQuery({q, k, k, none, none, length, total},
+                 {{"do_rotary", int64_t{1}}}),
+      // Angles for one position only, and for more pairs than there are.
+      GroupQuery({q, k, k, none, none, length, total, In({1, 1}), In({1, 1})},
+                 {{"do_rotary", int64_t{1}}}),
+      GroupQuery({q, k, k, none, none, length, total, In({2, 2}), In({2, 2})},
+                 {{"do_rotary", int64_t{1}}}),
+      GroupQuery({q, k, k, none, none, length, total, none, none, none,
+                  In({1, 1, 2, 3})}),
+      GroupQuery({q, k, k, none, none, length, total},
+                 {{"kv_cache_bit_width", int64_t{8}}}),
+      GroupQuery({q, k, k, none, none, length, total},
+                 {{"causal", int64_t{0}}}),
+  };
+  ExpectRefused(bad);
+  EXPECT_EQ(ErrorOf(GroupQuery({q, k, k, none, none, length, total},
+                               {{"local_window_size", int64_t{2}}})),
+            "[GroupQueryAttention \"n\"] attribute local_window_size is not "
+            "supported");
+  EXPECT_EQ(ErrorOf(GroupQuery({q, k, k, none, none, length, total, none, none,
+                                Int64s({1, 2}, {0, 1})})),
+            "[GroupQueryAttention \"n\"] input 9 is not supported");
+}
+
 TEST(BadInput, OfSelectionIsRefused) {
   const CaseInput boxes = In({1, 2, 4});
   const CaseInput scores = In({1, 1, 2});

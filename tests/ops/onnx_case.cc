@@ -63,7 +63,7 @@ std::string LeftOut(const Attribute& attribute) {
 
 std::string LeftOut(const Node& node) {
   static const std::set<std::string, std::less<>> kDomains = {
-      "ai.onnx.ml", "ai.onnx.preview.training"};
+      "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"};
   if (kDomains.count(node.domain)) return "domain " + node.domain;
   const std::string& op = node.op_type;
   if (op.find("Sequence") != std::string::npos ||

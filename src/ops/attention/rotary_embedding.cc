@@ -2,7 +2,7 @@
 //
 // RotaryEmbedding, of ONNX and of com.microsoft: pairs of a head's numbers
 // are turned by angles that depend on the position.
-//   (x1, x2) -> (x1 cos - x2 sin, x1 sin + x2 cos)
+#include "ops/attention/rotary.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -122,19 +122,6 @@ class Angles {
   bool is_offset_ = false;
 };
 
-template <class T>
-void TurnHead(const RotarySizes& s, bool interleaved, const T* cosines,
-              const T* sines, const T* x, T* y) {
-  const int64_t step = interleaved ? 2 : 1;
-  const int64_t other = interleaved ? 1 : s.pairs;
-  for (int64_t i = 0; i < s.pairs; ++i) {
-    const T x1 = x[i * step], x2 = x[i * step + other];
-    y[i * step] = x1 * cosines[i] - x2 * sines[i];
-    y[i * step + other] = x1 * sines[i] + x2 * cosines[i];
-  }
-  std::copy(x + 2 * s.pairs, x + s.head_size, y + 2 * s.pairs);
-}
-
 template <class T, const RotaryInputs& in>
 void Rotary(const KernelContext& c) {
   const bool interleaved = c.node().Int("interleaved", 0) != 0;
@@ -146,19 +133,19 @@ void Rotary(const KernelContext& c) {
   const T* sines = c.in<T>(in.sines).data();
   const T* x = c.in<T>(0).data();
   T* y = c.out<T>(0).data();
-  c.ParallelFor(s.batch * s.rows * s.heads,
-                2.0 * static_cast<double>(s.head_size),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    const int64_t batch = i / (s.rows * s.heads);
-                    const int64_t in_sample = i % (s.rows * s.heads);
-                    const int64_t row = s.heads_first ? in_sample % s.rows
-                                                      : in_sample / s.heads;
-                    const int64_t angle = angles.Row(batch, row);
-                    TurnHead(s, interleaved, cosines + angle, sines + angle,
-                             x + i * s.head_size, y + i * s.head_size);
-                  }
-                });
+  c.ParallelFor(
+      s.batch * s.rows * s.heads, 2.0 * static_cast<double>(s.head_size),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t batch = i / (s.rows * s.heads);
+          const int64_t in_sample = i % (s.rows * s.heads);
+          const int64_t row =
+              s.heads_first ? in_sample % s.rows : in_sample / s.heads;
+          const int64_t angle = angles.Row(batch, row);
+          TurnHead(s.pairs, s.head_size, interleaved, cosines + angle,
+                   sines + angle, x + i * s.head_size, y + i * s.head_size);
+        }
+      });
 }
 
 }  // namespace

@@ -105,17 +105,6 @@ void InferMeanVariance(InferContext& c) {
   SameAsInput(c);
 }
 
-// Offset of position `index` in a walk over dims with strides.
-int64_t OffsetAt(int64_t index, const Dims& dims, const Dims& strides,
-                 size_t rank) {
-  int64_t offset = 0;
-  for (size_t axis = rank; axis-- > 0;) {
-    offset += index % dims[axis] * strides[axis];
-    index /= dims[axis];
-  }
-  return offset;
-}
-
 template <class T>
 void MeanVariance(const KernelContext& c) {
   const Shape& shape = c.input(0).shape();
@@ -124,12 +113,10 @@ void MeanVariance(const KernelContext& c) {
   T* y = c.out<T>(0).data();
   const double count = static_cast<double>(walk.reduced_count);
   const auto run = [&](int64_t kept) {
-    const int64_t first =
-        OffsetAt(kept, walk.kept_dims, walk.kept_strides, walk.kept_rank);
+    const int64_t first = walk.KeptOffset(kept);
     const auto for_each = [&](auto&& fn) {
       for (int64_t i = 0; i < walk.reduced_count; ++i) {
-        fn(first + OffsetAt(i, walk.reduced_dims, walk.reduced_strides,
-                            walk.reduced_rank));
+        fn(first + walk.ReducedOffset(i));
       }
     };
     double mean = 0, squares = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution of 8-bit numbers: ConvInteger and QLinearConv. Padding holds
-// the zero point. Sums are exact in int32 (they wrap around where even that
-// is too small).
+// Convolution of 8-bit numbers: ConvInteger and QLinearConv, that of
+// com.microsoft too. Padding holds the zero point. Sums are exact in int32
+// (they wrap around where even that is too small).
 #include "ops/nn/conv_kernels.h"
+#include "ops/quantize/channels_last.h"
 #include "ops/quantize/quantized.h"
 #include "strop/execution_provider.h"
 
@@ -17,14 +18,18 @@ struct IntegerConv {
   const Tensor* x;
   const Tensor* w;
   PerLine x_zero, w_zero;
+  bool channels_last = false;
 };
 
-IntegerConv ReadConv(const KernelContext& c, size_t x, size_t w, size_t x_zero,
-                     size_t w_zero) {
-  const ConvSizes s =
-      ReadConvSizes(c.node(), c.input(x).shape(), c.input(w).shape());
-  return {s, &c.input(x), &c.input(w), ReadLines(c, x_zero, 1, 0),
-          ReadLines(c, w_zero, s.out_channels, 0)};
+IntegerConv ReadConv(const KernelContext& c, const PlaneLayout& layout,
+                     size_t x, size_t w, size_t x_zero, size_t w_zero) {
+  const ConvSizes s = ReadConvSizes(c.node(), layout.shape, c.input(w).shape());
+  return {s,
+          &c.input(x),
+          &c.input(w),
+          ReadLines(c, x_zero, 1, 0),
+          ReadLines(c, w_zero, s.out_channels, 0),
+          layout.last};
 }
 
 template <class X, class W>
@@ -36,19 +41,24 @@ void ConvolveChannel(const OpNode& node, const IntegerConv& conv, int64_t n,
   const W* w = conv.w->values<W>().data();
   const int32_t x_zero = static_cast<int32_t>(conv.x_zero.At(node, 0));
   const int32_t w_zero = static_cast<int32_t>(conv.w_zero.At(node, m));
-  const int64_t stride = window.stride[window.rank - 1];
+  // From one cell of a channel to the next, and from channel to channel.
+  const int64_t step = conv.channels_last ? s.in_channels : 1;
+  const int64_t channel_step = conv.channels_last ? 1 : window.input_size();
+  const int64_t stride = window.stride[window.rank - 1] * step;
+  const X* sample = x + n * s.in_channels * window.input_size();
   std::fill_n(y, window.output_size(), 0);
   for (int64_t k = 0; k < s.group_in(); ++k) {
     const int64_t channel = m / s.group_out() * s.group_in() + k;
-    const X* plane = x + (n * s.in_channels + channel) * window.input_size();
+    const X* plane = sample + channel * channel_step;
     const W* taps = w + (m * s.group_in() + k) * window.kernel_size();
-    ForEachTapRow(window, [&](int64_t tap, int64_t xo, int64_t yo,
-                              int64_t count) {
-      const int32_t factor = taps[tap] - w_zero;
-      for (int64_t j = 0; j < count; ++j) {
-        y[yo + j] = Plus(y[yo + j], factor * (plane[xo + j * stride] - x_zero));
-      }
-    });
+    ForEachTapRow(
+        window, [&](int64_t tap, int64_t xo, int64_t yo, int64_t count) {
+          const int32_t factor = taps[tap] - w_zero;
+          for (int64_t j = 0; j < count; ++j) {
+            y[yo + j] = Plus(y[yo + j],
+                             factor * (plane[xo * step + j * stride] - x_zero));
+          }
+        });
   }
 }
 
@@ -101,7 +111,14 @@ void InferConvInteger(InferContext& c) {
 }
 
 void ConvInteger(const KernelContext& c) {
-  Convolve(c, ReadConv(c, 0, 1, 2, 3), c.out<int32_t>(0).data());
+  Convolve(c, ReadConv(c, PlaneLayout(c.input(0).shape()), 0, 1, 2, 3),
+           c.out<int32_t>(0).data());
+}
+
+// Where the tensors of a QLinearConv have their channels; ONNX's own has no
+// attribute for it.
+PlaneLayout ConvLayout(const OpNode& node, const Shape& x) {
+  return node.domain() == kMicrosoft ? PlaneLayout(node, x) : PlaneLayout(x);
 }
 
 // x, w and y, each with scale and zero point (y itself is the output), and a
@@ -111,15 +128,15 @@ void InferQLinearConv(InferContext& c) {
   RequireQuantized(c, 3);
   RequireFloat(c, 4);
   RequireSameType(c, 3, 5);
-  const ConvSizes s =
-      ReadConvSizes(c.node(), c.input(0).shape, c.input(3).shape);
+  const PlaneLayout layout = ConvLayout(c.node(), c.input(0).shape);
+  const ConvSizes s = ReadConvSizes(c.node(), layout.shape, c.input(3).shape);
   RequirePerChannel(c, 4, s.out_channels);
   RequirePerChannel(c, 5, s.out_channels);
   if (c.has_input(8)) {
     RequireType(c, 8, DataType::kInt32);
     RequireShape(c, 8, {s.out_channels});
   }
-  c.SetOutput(0, QuantizedOutputType(c, 6), ConvShape(s));
+  c.SetOutput(0, QuantizedOutputType(c, 6), layout.Restore(ConvShape(s)));
 }
 
 // The sums before they are quantized.
@@ -130,7 +147,8 @@ size_t QLinearConvScratch(const KernelRequest& request) {
 
 void QLinearConv(const KernelContext& c) {
   const OpNode& node = c.node();
-  const IntegerConv conv = ReadConv(c, 0, 3, 2, 5);
+  const PlaneLayout layout = ConvLayout(node, c.input(0).shape());
+  const IntegerConv conv = ReadConv(c, layout, 0, 3, 2, 5);
   const ConvSizes& s = conv.sizes;
   int32_t* sums = reinterpret_cast<int32_t*>(c.scratch());
   Convolve(c, conv, sums);
@@ -150,7 +168,15 @@ void QLinearConv(const KernelContext& c) {
       for (int64_t j = 0; j < count; ++j) {
         values[j] = Plus(sums[first + j], shift) * scale;
       }
-      Quantize(node, c.output(0), q, first, count, values);
+      if (!layout.last) {
+        Quantize(node, c.output(0), q, first, count, values);
+        continue;
+      }
+      const int64_t cell = channel / s.out_channels * out + i;
+      for (int64_t j = 0; j < count; ++j) {
+        Quantize(node, c.output(0), q, (cell + j) * s.out_channels + m, 1,
+                 &values[j]);
+      }
     }
   };
   c.ParallelFor(s.batch * s.out_channels, 3 * static_cast<double>(out),
@@ -172,6 +198,15 @@ extern constexpr OpDef kConvInteger = {
 extern constexpr OpDef kQLinearConv = {
     .name = "QLinearConv",
     .since = 10,
+    .inputs = {8, 9},
+    .infer = InferQLinearConv,
+    .reference = Untyped<EightBits>(QLinearConv, QLinearConvScratch),
+    .stops_gradient = {0, 1, 2, 3, 4, 5, 6, 7, 8}};
+
+// The same, with the attribute channels_last. The weight is as ever.
+extern constexpr OpDef kQLinearConvMicrosoft = {
+    .name = "QLinearConv",
+    .domain = kMicrosoft,
     .inputs = {8, 9},
     .infer = InferQLinearConv,
     .reference = Untyped<EightBits>(QLinearConv, QLinearConvScratch),

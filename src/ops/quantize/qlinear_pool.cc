@@ -1,51 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // com.microsoft QLinearAveragePool and QLinearGlobalAveragePool: x, scale,
-// zero point, scale and zero point of y. With channels_last the channels are
-// the last axis.
+// zero point, scale and zero point of y.
 #include "ops/nn/pool.h"
+#include "ops/quantize/channels_last.h"
 #include "ops/quantize/quantized.h"
 #include "strop/execution_provider.h"
 
 namespace strop::ops {
 namespace {
-
-// A quantized tensor with its channels where most ops have them.
-struct PoolInput {
-  Shape shape;  // (batch, channels, spatial...)
-  int64_t spatial_step = 1;
-  bool last = false;  // channels are the last axis
-
-  PoolInput(const OpNode& node, const Shape& x) : shape(x) {
-    if (x.rank() < 3) {
-      Fail(node, "wants an input of rank 3 or more, not {}", x.ToString());
-    }
-    const size_t rank = x.rank();
-    last = node.Int("channels_last", 0) != 0;
-    if (!last) return;
-    spatial_step = x[rank - 1];
-    Dims dims = {x[0], x[rank - 1]};
-    for (size_t i = 2; i < rank; ++i) dims[i] = x[i - 1];
-    shape = Shape(std::span<const int64_t>(dims.data(), rank));
-  }
-
-  // The same with the channels where the tensor has them.
-  Shape Restore(const Shape& y) const {
-    if (!last) return y;
-    const size_t rank = y.rank();
-    Dims dims = {y[0]};
-    for (size_t i = 2; i < rank; ++i) dims[i - 1] = y[i];
-    dims[rank - 1] = y[1];
-    return Shape(std::span<const int64_t>(dims.data(), rank));
-  }
-
-  // Element 0 of a plane, where planes have `size` elements.
-  int64_t PlaneStart(int64_t plane, int64_t size) const {
-    const int64_t channels = shape[1];
-    return plane / channels * channels * size +
-           plane % channels * (last ? 1 : size);
-  }
-};
 
 void RequireTypes(const InferContext& c) {
   RequireQuantizedTriple(c, 0);
@@ -54,7 +17,7 @@ void RequireTypes(const InferContext& c) {
 
 void InferAveragePool(InferContext& c) {
   RequireTypes(c);
-  const PoolInput x(c.node(), c.input(0).shape);
+  const PlaneLayout x(c.node(), c.input(0).shape);
   const Shape y =
       WindowOutputShape(PoolWindow(c.node(), x.shape), x.shape[0], x.shape[1]);
   c.SetOutput(0, c.input(0).type, x.Restore(y));
@@ -68,7 +31,7 @@ size_t AveragePoolScratch(const KernelRequest& request) {
 
 void AveragePool(const KernelContext& c) {
   const OpNode& node = c.node();
-  const PoolInput x(node, c.input(0).shape());
+  const PlaneLayout x(node, c.input(0).shape());
   const Window w = PoolWindow(node, x.shape);
   const bool include_pad = node.Int("count_include_pad", 0) != 0;
   const Quantization from = ReadQuantization(c, 1, 2);
@@ -107,7 +70,7 @@ void AveragePool(const KernelContext& c) {
 
 void InferGlobalAveragePool(InferContext& c) {
   RequireTypes(c);
-  const PoolInput x(c.node(), c.input(0).shape);
+  const PlaneLayout x(c.node(), c.input(0).shape);
   Dims ones;
   ones.fill(1);
   ones[0] = x.shape[0];
@@ -122,7 +85,7 @@ void InferGlobalAveragePool(InferContext& c) {
 
 void GlobalAveragePool(const KernelContext& c) {
   const OpNode& node = c.node();
-  const PoolInput x(node, c.input(0).shape());
+  const PlaneLayout x(node, c.input(0).shape());
   const int64_t size = x.shape.element_count(2, x.shape.rank());
   const Quantization from = ReadQuantization(c, 1, 2);
   const Quantization to = ReadQuantization(c, 3, 4);

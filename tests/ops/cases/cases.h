@@ -59,6 +59,7 @@ Cases ConvTransposeCases();
 Cases NormalizationCases();
 Cases RecurrentCases();
 Cases GroupNormCases();
+Cases GroupQueryCases();
 Cases ImageCases();
 Cases TrainingCases();
 Cases MoreLossCases();

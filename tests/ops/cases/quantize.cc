@@ -434,11 +434,126 @@ Cases QLinearCases() {
   };
 }
 
+// Numbers without a pattern: (i * step + first) % modulus - shift.
+Numbers64 Scattered(int64_t count, int64_t step, int64_t first, int64_t modulus,
+                    int64_t shift) {
+  Numbers64 values;
+  for (int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<double>((i * step + first) % modulus - shift));
+  }
+  return values;
+}
+
+// The elements of (1, channels, cells) with the channels last.
+Numbers64 WithChannelsLast(const Numbers64& x, size_t channels) {
+  const size_t cells = x.size() / channels;
+  Numbers64 y;
+  for (size_t i = 0; i < x.size(); ++i) {
+    y.push_back(x[i % channels * cells + i / channels]);
+  }
+  return y;
+}
+
+// com.microsoft's: four channels in and out, an image of 3 x 4.
+Cases QLinearConvCases() {
+  const DataType u8 = DataType::kUint8, i8 = DataType::kInt8;
+  const Numbers64 unsigned_x = Scattered(48, 37, 11, 200, 0);
+  const Numbers64 signed_x = Scattered(48, 37, 11, 200, 100);
+  const auto make = [](std::string name, CaseInput x, double x_zero,
+                       CaseInput w, CaseInput w_scale, double y_zero,
+                       CaseInput bias, CaseAttributes attributes,
+                       Numbers64 expected) {
+    const DataType type = x.type;
+    CaseInput w_zero =
+        Typed(w.type, {}, {w.type == DataType::kUint8 ? 60. : 0});
+    OpCase result = {
+        .name = "QLinearConv/" + name,
+        .op = "QLinearConv",
+        .inputs = {std::move(x), Float({0.05}), Typed(type, {}, {x_zero}),
+                   std::move(w), std::move(w_scale), std::move(w_zero),
+                   Float({1}), Typed(type, {}, {y_zero}), std::move(bias)},
+        .attributes = {{"pads", std::vector<int64_t>{1, 0, 1, 1}}},
+        .domain = kMs,
+        .expected = {std::move(expected)},
+        .types = kOnlyFloat32};
+    for (auto& attribute : attributes) result.attributes.push_back(attribute);
+    return result;
+  };
+  const auto last = [](CaseAttributes attributes) {
+    attributes.push_back({"channels_last", int64_t{1}});
+    return attributes;
+  };
+  const CaseInput w = Typed(u8, {4, 4, 2, 2}, Scattered(64, 29, 5, 120, 0));
+  const CaseInput bias = Int32s({4}, {100, -200, 300, 0});
+  const Numbers64 y = {128, 127, 128, 129, 137, 137, 127, 116, 128, 127, 138,
+                       126, 126, 116, 128, 138, 128, 126, 128, 129, 122, 128,
+                       130, 128, 122, 130, 129, 126, 131, 131, 130, 124, 129,
+                       126, 129, 131, 137, 129, 124, 130, 115, 137, 128, 128,
+                       129, 120, 134, 126, 130, 124, 130, 131, 132, 125, 128,
+                       131, 125, 127, 127, 130, 132, 129, 125, 126};
+  return {
+      make("microsoft", Typed(u8, {1, 4, 3, 4}, unsigned_x), 100, w,
+           Float({0.02}), 128, bias, {}, y),
+      make("channels last",
+           Typed(u8, {1, 3, 4, 4}, WithChannelsLast(unsigned_x, 4)), 100, w,
+           Float({0.02}), 128, bias, last({}), WithChannelsLast(y, 4)),
+      make("channels last, groups and strides",
+           Typed(u8, {1, 3, 4, 4}, WithChannelsLast(unsigned_x, 4)), 100,
+           Typed(i8, {4, 2, 2, 2}, Scattered(32, 29, 5, 120, 60)),
+           Float({0.02}), 120, bias,
+           last({{"group", int64_t{2}},
+                 {"strides", std::vector<int64_t>{2, 1}}}),
+           {118, 119, 121, 120, 120, 120, 119, 117, 123, 121, 119,
+            120, 120, 119, 122, 123, 126, 119, 115, 116, 121, 125,
+            118, 118, 122, 113, 127, 126, 121, 120, 118, 117}),
+      make("channels last, depthwise, no bias",
+           Typed(i8, {1, 3, 4, 4}, WithChannelsLast(signed_x, 4)), -3,
+           Typed(i8, {4, 1, 2, 2}, Scattered(16, 29, 5, 120, 60)),
+           Float({0.02, 0.01, 0.03, 0.04}), 5, Omitted(),
+           last({{"group", int64_t{4}}}),
+           {3,  5,  6,  7, 4, 5, 7, 0,  6, 6, 1,  5,  5, 5, 6,  6,
+            14, 6,  3,  5, 6, 4, 5, 22, 4, 3, 18, -5, 4, 3, -3, 2,
+            1,  10, -2, 2, 4, 6, 2, 4,  7, 5, 4,  21, 6, 5, 10, -6,
+            3,  2,  17, 0, 0, 3, 1, 2,  2, 8, 2,  3,  9, 6, 6,  11}),
+  };
+}
+
+// Expected: DequantizeLinear, ReduceMean and QuantizeLinear in a row.
+Cases QLinearReduceCases() {
+  const auto make = [](std::string name, DataType type, double zero,
+                       double y_zero, CaseAttributes attributes,
+                       Numbers64 expected) {
+    const int64_t shift = type == DataType::kUint8 ? 0 : 125;
+    return OpCase{
+        .name = "QLinearReduceMean/" + name,
+        .op = "QLinearReduceMean",
+        .inputs = {Typed(type, {2, 3, 2}, Scattered(12, 37, 0, 251, shift)),
+                   Float({0.5}), Typed(type, {}, {zero}), Float({0.25}),
+                   Typed(type, {}, {y_zero})},
+        .attributes = std::move(attributes),
+        .domain = kMs,
+        .expected = {std::move(expected)},
+        .types = kOnlyFloat32};
+  };
+  using Axes = std::vector<int64_t>;
+  const DataType u8 = DataType::kUint8, i8 = DataType::kInt8;
+  const int64_t no = 0;
+  return {
+      make("middle axis", u8, 100, 30, {{"axes", Axes{1}}}, {0, 52, 87, 0}),
+      make("outer axes", i8, -3, 7, {{"axes", Axes{0, 2}}, {"keepdims", no}},
+           {-103, -81, 67}),
+      make("last axis", i8, -3, 7, {{"axes", Axes{-1}}, {"keepdims", no}},
+           {-128, -52, 96, -7, -110, 38}),
+      make("all axes", u8, 100, 30, {}, {28}),
+  };
+}
+
 }  // namespace
 
 Cases QuantizeCases() {
   Cases all;
-  for (Cases (*list)() : {LinearCases, ProductCases, BitsCases, QLinearCases}) {
+  for (Cases (*list)() : {LinearCases, ProductCases, BitsCases, QLinearCases,
+                          QLinearConvCases, QLinearReduceCases}) {
     for (OpCase& op_case : list()) all.push_back(std::move(op_case));
   }
   return all;
