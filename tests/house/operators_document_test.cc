@@ -15,6 +15,7 @@
 
 #include "graph/graph.h"
 #include "ops/registry.h"
+#include "ops/type_trial.h"
 #include "providers/cpu/kernel_list.h"
 
 namespace strop {
@@ -32,44 +33,46 @@ are read as the newest one.
 "Types" are those of the tensors that the op computes with. *floats* are
 float32, float64, float16 and bfloat16: arithmetic on the 16-bit types happens
 in float32. *integers* are the signed and unsigned ones of 8, 16, 32 and 64
-bits. An op without types is rewritten into others before it runs.
+bits. An op without types runs a graph of its own, or is rewritten into others
+before it runs.
 
 "Kernels" are the fast ones for the CPU, best first; each serves some shapes
 and types (`strop inspect --plan` tells which and why). All else runs on plain
 reference kernels.
 )";
 
-bool Supports(const OpDef& op, DataType type) {
-  return op.reference.supports != nullptr && op.reference.supports(type);
-}
-
 void Append(std::string& to, std::string_view word) {
   if (!to.empty()) to += ", ";
   to += word;
 }
 
+// Appends those of the types that the op runs on, or the word for all.
+void AppendTypes(std::string& to, const OpDef& op,
+                 std::span<const DataType> types, std::string_view all) {
+  std::string some;
+  bool has_all = true;
+  for (const DataType type : types) {
+    if (RunsOn(op, type)) {
+      Append(some, DataTypeName(type));
+    } else {
+      has_all = false;
+    }
+  }
+  if (!some.empty()) Append(to, has_all ? all : some);
+}
+
 std::string TypesOf(const OpDef& op) {
+  constexpr DataType kFloats[] = {DataType::kFloat32, DataType::kFloat64,
+                                  DataType::kFloat16, DataType::kBfloat16};
+  constexpr DataType kIntegers[] = {DataType::kInt8,   DataType::kInt16,
+                                    DataType::kInt32,  DataType::kInt64,
+                                    DataType::kUint8,  DataType::kUint16,
+                                    DataType::kUint32, DataType::kUint64};
+  constexpr DataType kBools[] = {DataType::kBool};
   std::string types;
-  const bool is_wide = Supports(op, DataType::kFloat64);
-  if (is_wide && Supports(op, DataType::kFloat32)) {
-    Append(types, "floats");
-  } else if (Supports(op, DataType::kFloat32)) {
-    Append(types, "float32, float16, bfloat16");
-  } else if (is_wide) {
-    Append(types, "float64");
-  }
-  std::string integers;
-  int count = 0;
-  for (const DataType type :
-       {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64,
-        DataType::kUint8, DataType::kUint16, DataType::kUint32,
-        DataType::kUint64}) {
-    if (!Supports(op, type)) continue;
-    Append(integers, DataTypeName(type));
-    ++count;
-  }
-  if (count > 0) Append(types, count == 8 ? "integers" : integers);
-  if (Supports(op, DataType::kBool)) Append(types, "bool");
+  AppendTypes(types, op, kFloats, "floats");
+  AppendTypes(types, op, kIntegers, "integers");
+  AppendTypes(types, op, kBools, "bool");
   return types;
 }
 
@@ -138,13 +141,26 @@ TEST(OperatorsDocument, HasEveryOp) {
   }
 }
 
+TEST(OperatorsDocument, NamesTheTypesThatRun) {
+  EXPECT_EQ(TypesOf(*FindOp("", "Relu", 14)).substr(0, 6), "floats");
+  EXPECT_EQ(TypesOf(*FindOp("", "And", 7)), "bool");
+  EXPECT_EQ(TypesOf(*FindOp("", "DynamicQuantizeLinear", 11)), "float32");
+  EXPECT_EQ(TypesOf(*FindOp(kMicrosoft, "SGDOptimizerV2", 1)),
+            "float32, float64");
+  for (const OpDef* op : AllOps()) {
+    if (op->reference.run == nullptr) continue;
+    EXPECT_NE(TypesOf(*op), "") << op->domain << ":" << op->name;
+  }
+}
+
 }  // namespace
 }  // namespace strop
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (argc > 1 && std::string(argv[1]) == "--write") {
-    std::ofstream(STROP_OPERATORS_DOCUMENT) << strop::Document();
+    const std::string text = strop::Document();
+    std::ofstream(STROP_OPERATORS_DOCUMENT) << text;
     return 0;
   }
   return RUN_ALL_TESTS();

@@ -56,11 +56,15 @@ double Fit(double value, DataType type) {
   return value;
 }
 
+}  // namespace
+
 void SetType(CaseInput& input, DataType type) {
   input.type = type;
   for (double& value : input.values) value = Fit(value, type);
   input.low = Fit(input.low, type);
 }
+
+namespace {
 
 // Elements that are given are repeated or cut to the new count.
 void SetShape(CaseInput& input, const Shape& shape) {

@@ -26,6 +26,9 @@ void ForEachMutant(const OpCase& op_case, DataType type,
 void ForEachEmptied(const OpCase& op_case, const OpDef& op,
                     const MutantFunction& see);
 
+// Gives the input a type of its own, and the nearest numbers that it holds.
+void SetType(CaseInput& input, DataType type);
+
 // The case with tensors of rank 0 for the inputs without a type of their own,
 // and for those of the same shapes.
 OpCase WithScalars(const OpCase& op_case);
