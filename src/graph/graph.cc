@@ -160,6 +160,15 @@ ValueId Graph::Find(std::string_view wanted) const {
   return found == by_name_.end() ? ValueId{} : found->second;
 }
 
+void Graph::Rename(ValueId id, std::string new_name) {
+  if (value(id).name == new_name) return;
+  if (!by_name_.emplace(new_name, id).second) {
+    Throw(ErrorCode::kInvalidGraph, "the name \"{}\" is taken twice", new_name);
+  }
+  by_name_.erase(value(id).name);
+  value(id).name = std::move(new_name);
+}
+
 std::string Graph::FreshName(std::string_view stem) const {
   const std::string base(stem.empty() ? "value" : stem);
   auto taken = [this](const std::string& candidate) {

@@ -11,6 +11,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -163,6 +164,9 @@ class Graph {
   void SetOutputs(std::vector<ValueId> outputs);
   void SetInputs(std::vector<ValueId> inputs);
   ValueId Find(std::string_view name) const;  // invalid if there is none
+  // Gives a value that no sub-graph reads another name; throws kInvalidGraph
+  // if it is taken.
+  void Rename(ValueId id, std::string name);
   // `stem`, or `stem` with a number behind it that makes it unique, in
   // sub-graphs too.
   std::string FreshName(std::string_view stem) const;
@@ -186,6 +190,7 @@ class Graph {
   Node& node(NodeId id) { return nodes_[id.index]; }
   const Node& node(NodeId id) const { return nodes_[id.index]; }
   std::span<const NodeId> order() const { return order_; }
+  size_t node_count() const { return nodes_.size(); }  // with removed ones
   // Gives order() another order; every node that is there must be in it.
   void SetOrder(std::vector<NodeId> order) { order_ = std::move(order); }
   // Takes the node out of order(); its outputs lose their producer.
@@ -217,8 +222,9 @@ class Graph {
   void CheckHasSource(ValueId id, const Node* reader) const;
   [[noreturn]] void ThrowCycle(const std::vector<int>& waits_for) const;
 
-  std::vector<Value> values_;
-  std::vector<Node> nodes_;
+  // References to their elements hold while others are added.
+  std::deque<Value> values_;
+  std::deque<Node> nodes_;
   std::vector<NodeId> order_;
   std::vector<ValueId> inputs_, outputs_, initializers_;
   std::unordered_map<std::string, ValueId> by_name_;

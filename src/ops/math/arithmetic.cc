@@ -2,8 +2,34 @@
 //
 // The four basic operations, with broadcasting.
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
+namespace {
+
+void AddGradient(GradientContext& c) {
+  c.SetReduced(0, c.dy());
+  c.SetReduced(1, c.dy());
+}
+
+void SubGradient(GradientContext& c) {
+  c.SetReduced(0, c.dy());
+  if (c.needs(1)) c.SetReduced(1, -c.dy());
+}
+
+void MulGradient(GradientContext& c) {
+  if (c.needs(0)) c.SetReduced(0, c.dy() * c.x(1));
+  if (c.needs(1)) c.SetReduced(1, c.dy() * c.x(0));
+}
+
+// db = -dy a / b^2
+void DivGradient(GradientContext& c) {
+  if (c.needs(0)) c.SetReduced(0, c.dy() / c.x(1));
+  if (c.needs(1)) c.SetReduced(1, -(c.dy() * c.y()) / c.x(1));
+}
+
+}  // namespace
+
 
 extern constexpr OpDef kAdd = {
     .name = "Add",
@@ -12,7 +38,8 @@ extern constexpr OpDef kAdd = {
     .reference = Binary<Numbers>([](auto a, auto b) { return Plus(a, b); }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(AddGradient)};
 
 extern constexpr OpDef kSub = {
     .name = "Sub",
@@ -21,7 +48,8 @@ extern constexpr OpDef kSub = {
     .reference = Binary<Numbers>([](auto a, auto b) { return Minus(a, b); }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(SubGradient)};
 
 extern constexpr OpDef kMul = {
     .name = "Mul",
@@ -30,7 +58,8 @@ extern constexpr OpDef kMul = {
     .reference = Binary<Numbers>([](auto a, auto b) { return Times(a, b); }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(MulGradient)};
 
 namespace {
 
@@ -60,6 +89,7 @@ extern constexpr OpDef kDiv = {
                          [](T a, T b) { return Divide(a, b); });
     }),
     .may_overwrite = {0, 1},
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(DivGradient)};
 
 }  // namespace strop::ops
