@@ -44,6 +44,10 @@ class Differentiator {
     } else if (IsNew(parts[0])) {
       NameGradient(parts[0], value, name);
     }
+    // A gradient has the shape of its value.
+    std::optional<std::vector<Dimension>>& dims =
+        graph_.value(parts[0]).type.dims;
+    if (!dims) dims = graph_.value(value).type.dims;
     return parts[0];
   }
 
@@ -53,8 +57,7 @@ class Differentiator {
     const ValueId gradient = GradientOf(value);
     if (!gradient || graph_.value_name(gradient) == name) return gradient;
     GraphBuilder builder(graph_, graph_.value_name(value) + "_grad/");
-    const ValueId copy =
-        builder.Op("Identity", {builder.Of(gradient)}).id;
+    const ValueId copy = builder.Op("Identity", {builder.Of(gradient)}).id;
     NameGradient(copy, value, name);
     return copy;
   }
@@ -140,8 +143,8 @@ class Differentiator {
   for (size_t i = 0; i < std::min(reasons.size(), kMostBlockersNamed); ++i)
     text += fmt::format("{} {}", i == 0 ? ":" : ";", reasons[i]);
   if (reasons.size() > kMostBlockersNamed) {
-    text += fmt::format("; and {} more nodes",
-                        reasons.size() - kMostBlockersNamed);
+    text +=
+        fmt::format("; and {} more nodes", reasons.size() - kMostBlockersNamed);
   }
   Throw(ErrorCode::kNotImplemented, "{}", text);
 }

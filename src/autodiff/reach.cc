@@ -104,8 +104,8 @@ void Reach::GoBackward(std::span<const ValueId> outputs) {
     const Node& node = graph_.node(*id);
     bool wanted = false;
     for (const ValueId output : node.outputs)
-      wanted = wanted ||
-               (output && reaching_[static_cast<size_t>(output.index)]);
+      wanted =
+          wanted || (output && reaching_[static_cast<size_t>(output.index)]);
     if (!wanted) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!Carries(node, i)) continue;
@@ -148,9 +148,9 @@ std::vector<Blocker> Reach::Blockers() const {
     const Node& node = graph_.node(id);
     const OpDef* op = OpOf(node);
     if (op != nullptr && op->gradient != nullptr) continue;
-    const std::string_view why =
-        op == nullptr                ? "is an unknown op"
-        : op->not_differentiable ? "is not differentiable"
+    const std::string_view why = op == nullptr ? "is an unknown op"
+                                 : op->not_differentiable
+                                     ? "is not differentiable"
                                      : "has no gradient";
     blockers.push_back(
         {id, fmt::format("{} {} (on the way from {})", Describe(graph_, node),

@@ -27,6 +27,16 @@ Var GradientContext::AddedOutput(size_t i, std::string_view stem,
   return builder_.Of(id);
 }
 
+void GradientContext::Become(std::string_view op_type,
+                             std::string_view domain) {
+  Graph& graph = builder_.graph();
+  Node& node = graph.node(node_);
+  node.op_type = op_type;
+  node.domain = domain;
+  if (!domain.empty() && graph.opset(domain) == 0)
+    graph.opset_imports[std::string(domain)] = 1;
+}
+
 Var GradientContext::dy(size_t i) {
   return builder_.Of(has_dy(i) ? output_gradients_[i] : ValueId{});
 }

@@ -39,6 +39,9 @@ class GradientContext {
   // Output i, which the node gets where it lacks it (a mask, indices).
   Var AddedOutput(size_t i, std::string_view stem, DataType type);
 
+  // Makes the node another op with the same inputs, outputs and meaning.
+  void Become(std::string_view op_type, std::string_view domain);
+
   // Whether the gradient of input i is asked for.
   bool needs(size_t i) const { return i < needs_.size() && needs_[i]; }
   // The gradient of output i; no value where none arrives, which is zero.

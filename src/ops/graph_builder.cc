@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "base/throw.h"
+#include "strop/op.h"
 
 namespace strop {
 namespace {
@@ -213,31 +214,41 @@ std::optional<std::vector<int64_t>> GraphBuilder::static_dims(Var x) const {
   return numbers;
 }
 
-std::optional<std::vector<int64_t>> GraphBuilder::ConstantInts(Var x) const {
-  if (!x) return std::nullopt;
+// The value of an initializer or of a Constant node; null for others.
+const TensorData* GraphBuilder::ConstantData(Var x) const {
+  if (!x) return nullptr;
   const Value& value = graph_.value(x.id);
-  const TensorData* data = nullptr;
-  if (value.initializer && !value.is_input) {
-    data = &*value.initializer;
-  } else if (value.producer) {
-    const Node& producer = graph_.node(value.producer);
-    const Attribute* constant = producer.op_type == "Constant"
-                                    ? producer.FindAttribute("value")
-                                    : nullptr;
-    if (constant != nullptr) data = std::get_if<TensorData>(&constant->value);
-  }
-  if (data == nullptr) return std::nullopt;
+  if (value.initializer && !value.is_input) return &*value.initializer;
+  if (!value.producer) return nullptr;
+  const Node& producer = graph_.node(value.producer);
+  const Attribute* constant = producer.op_type == "Constant"
+                                  ? producer.FindAttribute("value")
+                                  : nullptr;
+  return constant ? std::get_if<TensorData>(&constant->value) : nullptr;
+}
+
+std::optional<std::vector<int64_t>> GraphBuilder::ConstantInts(Var x) const {
+  const TensorData* data = ConstantData(x);
   std::vector<int64_t> numbers;
-  if (data->type == DataType::kInt64) {
-    for (const int64_t i : data->view().values<int64_t>())
-      numbers.push_back(i);
-  } else if (data->type == DataType::kInt32) {
-    for (const int32_t i : data->view().values<int32_t>())
-      numbers.push_back(i);
-  } else {
+  const auto read = [&]<class T>() {
+    for (const T number : data->view().values<T>()) numbers.push_back(number);
+  };
+  if (data == nullptr || !DispatchType(Indices{}, data->type, read))
+    return std::nullopt;
+  return numbers;
+}
+
+std::optional<double> GraphBuilder::ConstantScalar(Var x) const {
+  const TensorData* data = ConstantData(x);
+  double number = 0;
+  const auto read = [&]<class T>() {
+    number = static_cast<double>(data->view().values<T>()[0]);
+  };
+  if (data == nullptr || data->view().element_count() != 1 ||
+      !DispatchType(Numbers{}, data->type, read)) {
     return std::nullopt;
   }
-  return numbers;
+  return number;
 }
 
 Var GraphBuilder::ReduceToShapeOf(Var gradient, Var full, Var target) {

@@ -92,11 +92,17 @@ class GraphBuilder {
   // --- What is known of values
   DataType type(Var x) const;
   const std::optional<std::vector<Dimension>>& dims(Var x) const;
+  void SetDims(Var x, std::optional<std::vector<Dimension>> dims) {
+    graph_.value(x.id).type.dims = std::move(dims);
+  }
   std::optional<size_t> rank(Var x) const;
   // All dimensions, where each is a number.
   std::optional<std::vector<int64_t>> static_dims(Var x) const;
   // The elements of a constant int32 or int64 tensor.
   std::optional<std::vector<int64_t>> ConstantInts(Var x) const;
+
+  // The one number of a constant of any numeric type.
+  std::optional<double> ConstantScalar(Var x) const;
 
   // `gradient` has the shape of `full`, to which `target` was broadcast: the
   // sums over the axes along which it was, in the shape of `target`. Where
@@ -104,6 +110,7 @@ class GraphBuilder {
   Var ReduceToShapeOf(Var gradient, Var full, Var target);
 
  private:
+  const TensorData* ConstantData(Var x) const;
   Var AddConstant(std::string_view stem, const Tensor& tensor);
   Var ReduceDynamically(Var gradient, Var full, Var target);
 

@@ -12,6 +12,8 @@
 namespace strop {
 namespace {
 
+constexpr std::string_view kDerived = "derived_size_";
+
 // Sizes for the symbols of a graph: symbol i is first + i * step.
 struct Family {
   int64_t first[2], step[2];
@@ -53,8 +55,7 @@ class Symbols {
   int64_t Size(const std::string& name, const Family& family,
                size_t probe) const {
     const int64_t i = index_.at(name);
-    const bool shared =
-        family.one_batch && is_batch_[static_cast<size_t>(i)];
+    const bool shared = family.one_batch && is_batch_[static_cast<size_t>(i)];
     return family.first[probe] + (shared ? 0 : (i + 1) * family.step[probe]);
   }
 
@@ -147,7 +148,7 @@ class Writer {
     if (symbol.empty()) {
       const auto [place, is_new] = derived_.emplace(std::pair(a, b), "");
       if (is_new)
-        place->second = fmt::format("derived_size_{}", derived_.size());
+        place->second = fmt::format("{}{}", kDerived, derived_.size());
       symbol = place->second;
     }
     return {.value = std::nullopt, .symbol = std::move(symbol)};
@@ -160,6 +161,10 @@ class Writer {
 };
 
 }  // namespace
+
+bool IsDerivedSymbol(std::string_view symbol) {
+  return symbol.starts_with(kDerived);
+}
 
 InferenceReport InferShapes(Graph& graph,
                             std::span<const CustomOpDomain* const> custom) {

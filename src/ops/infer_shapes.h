@@ -13,6 +13,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -26,9 +27,12 @@ struct InferenceReport {
   std::vector<std::string> errors;
 };
 
+// Whether a dimension's symbol is a name that inference made up.
+bool IsDerivedSymbol(std::string_view symbol);
+
 // Writes Value::type of all values that can be inferred; what the file
 // declares stays where nothing else is known.
-InferenceReport InferShapes(
-    Graph& graph, std::span<const CustomOpDomain* const> custom = {});
+InferenceReport InferShapes(Graph& graph,
+                            std::span<const CustomOpDomain* const> custom = {});
 
 }  // namespace strop

@@ -2,7 +2,8 @@
 //
 // MaxPoolGrad and AveragePoolGrad of ONNX Runtime's training graphs do not
 // say which shape their result has. Their internal twins have the pool's
-// input as one more input, of which the shape is read.
+// input as one more input, of which the shape is read; so has Strop's own
+// AveragePoolGrad in files.
 #include <string_view>
 #include <vector>
 
@@ -41,6 +42,8 @@ ValueId MaxPoolInput(const Graph& graph, const Node& node) {
 void NamePoolShapes(Graph& graph) {
   for (NodeId id : graph.order()) {
     Node& node = graph.node(id);
+    if (node.domain == kStrop && node.op_type == "AveragePoolGrad")
+      node.domain = kInternal;
     if (node.domain != kOnnx) continue;
     ValueId x;
     if (node.op_type == "MaxPoolGrad") x = MaxPoolInput(graph, node);

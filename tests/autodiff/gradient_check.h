@@ -15,9 +15,9 @@ namespace strop {
 enum class KnownShapes { kAll, kNone };
 
 struct GradientCheck {
-  std::string failure;    // "" where all agree
-  size_t compared = 0;    // elements of inputs
-  size_t at_kinks = 0;    // compared with the derivatives of both sides
+  std::string failure;        // "" where all agree
+  size_t compared = 0;        // elements of inputs
+  size_t at_kinks = 0;        // compared with the derivatives of both sides
   bool has_gradient = false;  // of at least one input
 };
 

@@ -14,6 +14,19 @@
 namespace strop {
 namespace {
 
+// Ops with a gradient that is not that of the function: it passes on what
+// rounding would stop.
+const std::set<std::string> kStraightThrough = {"FakeQuant"};
+
+// What some rules say they cannot do.
+constexpr std::string_view kLimits[] = {"with transBatchA", "with spatial = 0"};
+
+bool IsLimit(std::string_view text) {
+  return std::ranges::any_of(kLimits, [&](std::string_view limit) {
+    return text.find(limit) != std::string_view::npos;
+  });
+}
+
 std::vector<OpCase> CasesWithRules() {
   std::vector<OpCase> cases;
   for (const OpCase& op_case : AllOpCases()) {
@@ -21,7 +34,8 @@ std::vector<OpCase> CasesWithRules() {
     const bool has_doubles =
         std::ranges::find(op_case.types, DataType::kFloat64) !=
         op_case.types.end();
-    if (op != nullptr && op->gradient != nullptr && has_doubles)
+    if (op != nullptr && op->gradient != nullptr && has_doubles &&
+        !kStraightThrough.contains(op_case.op))
       cases.push_back(op_case);
   }
   return cases;
@@ -32,7 +46,13 @@ void ExpectGradient(const OpCase& op_case, KnownShapes shapes) {
   try {
     EXPECT_EQ(CheckGradient(op_case, shapes).failure, "");
   } catch (const Error& error) {
-    ADD_FAILURE() << error.what();
+    // Some rules are honest about what they cannot do without shapes.
+    const bool wants_shapes =
+        std::string_view(error.what()).find("must be known") !=
+        std::string_view::npos;
+    EXPECT_TRUE(IsLimit(error.what()) ||
+                (shapes == KnownShapes::kNone && wants_shapes))
+        << error.what();
   }
 }
 
@@ -51,12 +71,18 @@ TEST(Gradients, EachRuleHasACase) {
   std::set<const OpDef*> seen;
   for (const OpCase& op_case : CasesWithRules()) {
     const OpDef* op = FindOp(op_case.domain, op_case.op, op_case.opset);
-    if (!seen.contains(op) &&
-        CheckGradient(op_case, KnownShapes::kAll).has_gradient)
-      seen.insert(op);
+    if (seen.contains(op)) continue;
+    try {
+      if (CheckGradient(op_case, KnownShapes::kAll).has_gradient)
+        seen.insert(op);
+    } catch (const Error&) {
+      // Another test tells.
+    }
   }
   for (const OpDef* op : AllOps()) {
-    if (op->gradient == nullptr) continue;
+    if (op->gradient == nullptr ||
+        kStraightThrough.contains(std::string(op->name)))
+      continue;
     EXPECT_TRUE(seen.contains(op))
         << op->domain << " " << op->name << "-" << op->since
         << " has a gradient that no case shows";

@@ -86,13 +86,24 @@ extern constexpr OpDef kInternalMaxPoolGrad = {
         []<class T>(const KernelContext& c) { MaxPoolGrad<T>(c); }),
     .shape_inputs = {2}};
 
-extern constexpr OpDef kInternalAveragePoolGrad = {
-    .name = "AveragePoolGrad",
-    .domain = kInternal,
-    .inputs = {2, 2},
-    .infer = InferAveragePoolGrad,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { AveragePoolGrad<T>(c); }),
-    .shape_inputs = {1}};
+namespace {
+
+constexpr OpDef AveragePoolGradIn(std::string_view domain) {
+  return {.name = "AveragePoolGrad",
+          .domain = domain,
+          .inputs = {2, 2},
+          .infer = InferAveragePoolGrad,
+          .reference = Instantiate<Floats>(
+              []<class T>(const KernelContext& c) { AveragePoolGrad<T>(c); }),
+          .shape_inputs = {1}};
+}
+
+}  // namespace
+
+extern constexpr OpDef kInternalAveragePoolGrad = AveragePoolGradIn(kInternal);
+
+// In files: dY, the pool's input (of which the shape is read) -> dX, for
+// pools that ONNX Runtime's AveragePoolGrad cannot describe.
+extern constexpr OpDef kStropAveragePoolGrad = AveragePoolGradIn(kStrop);
 
 }  // namespace strop::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 namespace {
@@ -11,6 +12,35 @@ void InferClip(InferContext& c) {
     RequireOneElement(c, i);
   }
   SameAsInput(c);
+}
+
+// --- Gradients
+
+// The sum of what arrives where `condition` holds, in the shape of the bound.
+Var SumWhere(GradientContext& c, Var condition, Var bound) {
+  GraphBuilder& b = c.build();
+  const Var zero = b.Scalar(0, b.type(c.x()));
+  const Var sum = b.ReduceSum(b.Where(condition, c.dy(), zero), {}, false);
+  return b.Reshape(sum, b.Shape(bound));
+}
+
+// Bounds are inclusive: x at a bound gets the gradient, the bound none. Where
+// the lower bound is above the upper one, all is the upper one.
+void ClipGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var x = c.x(), low = c.x(1), high = c.x(2);
+  if (!low && !high) return c.Set(0, c.dy());
+  Var below, above;
+  if (low) below = b.Compare("Less", x, low);
+  if (high) above = b.Compare("Greater", low ? b.Op("Max", {x, low}) : x, high);
+  const Var outside = !low    ? above
+                      : !high ? below
+                              : b.Compare("Or", below, above);
+  if (c.needs(0)) c.Set(0, b.Where(outside, b.Scalar(0, b.type(x)), c.dy()));
+  if (c.needs(2)) c.Set(2, SumWhere(c, above, high));
+  if (!c.needs(1)) return;
+  if (above) below = b.Compare("And", below, b.Op("Not", {above}));
+  c.Set(1, SumWhere(c, below, low));
 }
 
 }  // namespace
@@ -40,6 +70,6 @@ extern constexpr OpDef kClip = {
     }),
     .may_overwrite = {0},
     .cheap = true,
-    .stops_gradient = {1, 2}};
+    .gradient = Rule(ClipGradient)};
 
 }  // namespace strop::ops

@@ -3,6 +3,7 @@
 // Running sums and products along the axis in input 1; `exclusive` leaves
 // element i out of result i, `reverse` starts at the end.
 #include "ops/axis.h"
+#include "ops/gradient.h"
 #include "ops/reduce.h"
 
 namespace strop::ops {
@@ -53,6 +54,12 @@ extern constexpr OpDef kCumSum = {
       Accumulate<T>(c, 0, [](Wide<T> a, Wide<T> b) { return a + b; });
     }),
     .may_overwrite = {0},
+    .gradient = Rule([](GradientContext& c) {
+      const int64_t reverse = c.node().Int("reverse", 0);
+      c.Set(0, c.build().Op("CumSum", {c.dy(), c.x(1)},
+                            {{"exclusive", c.node().Int("exclusive", 0)},
+                             {"reverse", int64_t{reverse == 0}}}));
+    }),
     .stops_gradient = {1}};
 
 // y[i] = x[0] * ... * x[i]

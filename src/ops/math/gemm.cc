@@ -2,6 +2,7 @@
 #include "ops/elementwise.h"
 #include "ops/fused_activation.h"
 #include "ops/matrix.h"
+#include "ops/matrix_gradient.h"
 
 namespace strop::ops {
 
@@ -62,6 +63,20 @@ void Gemm(const KernelContext& c) {
               View(c.in<T>(1).data(), b[1], s.trans_b), y, has_c);
 }
 
+// --- Gradients
+
+// dC = beta dY, summed over the axes along which C was broadcast
+void GemmGradient(GradientContext& c) {
+  const OpNode node = c.node();
+  MatrixProductGradient(c, {.trans_a = node.Int("transA", 0) != 0,
+                            .trans_b = node.Int("transB", 0) != 0,
+                            .alpha = node.Float("alpha", 1)});
+  if (!c.needs(2)) return;
+  const float beta = c.node().Float("beta", 1);
+  const Var dc = c.build().ReduceToShapeOf(c.dy(), c.y(), c.x(2));
+  c.Set(2, beta == 1 ? dc : dc * beta);
+}
+
 }  // namespace
 
 // Y = alpha A' B' + beta C, where ' transposes if transA or transB is set
@@ -71,7 +86,8 @@ extern constexpr OpDef kGemm = {
     .inputs = {2, 3},
     .infer = InferGemm,
     .reference = Instantiate<GemmTypes>(
-        []<class T>(const KernelContext& c) { Gemm<T>(c); })};
+        []<class T>(const KernelContext& c) { Gemm<T>(c); }),
+    .gradient = Rule(GemmGradient)};
 
 // Y = activation(Gemm(A, B, C)), as ONNX Runtime's optimizer writes it.
 extern constexpr OpDef kFusedGemm = {

@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
+
+namespace {
+
+// --- Gradients
+
+void WhereGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var zero = b.Scalar(0, b.type(c.y()));
+  if (c.needs(1)) c.SetReduced(1, b.Where(c.x(0), c.dy(), zero));
+  if (c.needs(2)) c.SetReduced(2, b.Where(c.x(0), zero, c.dy()));
+}
+
+}  // namespace
 
 extern constexpr OpDef kAnd = {
     .name = "And",
@@ -83,6 +97,7 @@ extern constexpr OpDef kWhere = {
     .may_overwrite = {1, 2},
     .keeps_zero = true,
     .cheap = true,
+    .gradient = Rule(WhereGradient),
     .stops_gradient = {0}};
 
 }  // namespace strop::ops

@@ -3,6 +3,7 @@
 // MatMul and com.microsoft FusedMatMul: stacks of matrices, multiplied with
 // numpy's rules.
 #include "ops/matrix.h"
+#include "ops/matrix_gradient.h"
 
 namespace strop::ops {
 namespace {
@@ -116,13 +117,26 @@ void MatMul(const KernelContext& c) {
 constexpr ReferenceKernel kMatMulKernel = Instantiate<MatMulTypes>(
     []<class T>(const KernelContext& c) { MatMul<T>(c); });
 
+// --- Gradients
+
+void FusedMatMulGradient(GradientContext& c) {
+  const OpNode node = c.node();
+  if (node.Int("transBatchA", 0) != 0 || node.Int("transBatchB", 0) != 0)
+    c.Fail("has no gradient with transBatchA or transBatchB");
+  MatrixProductGradient(c, {.trans_a = node.Int("transA", 0) != 0,
+                            .trans_b = node.Int("transB", 0) != 0,
+                            .alpha = node.Float("alpha", 1)});
+}
+
 }  // namespace
 
 // Y = A B
-extern constexpr OpDef kMatMul = {.name = "MatMul",
-                                  .inputs = {2, 2},
-                                  .infer = InferMatMul,
-                                  .reference = kMatMulKernel};
+extern constexpr OpDef kMatMul = {
+    .name = "MatMul",
+    .inputs = {2, 2},
+    .infer = InferMatMul,
+    .reference = kMatMulKernel,
+    .gradient = Rule([](GradientContext& c) { MatrixProductGradient(c, {}); })};
 
 // Y = alpha A' B': transA, transB swap the last two axes, transBatchA and
 // transBatchB say that the rows are the outermost axis.
@@ -130,13 +144,16 @@ extern constexpr OpDef kFusedMatMul = {.name = "FusedMatMul",
                                        .domain = kMicrosoft,
                                        .inputs = {2, 2},
                                        .infer = InferMatMul,
-                                       .reference = kMatMulKernel};
+                                       .reference = kMatMulKernel,
+                                       .gradient = Rule(FusedMatMulGradient)};
 
 // The old name, without the batch flags.
-extern constexpr OpDef kTransposeMatMul = {.name = "TransposeMatMul",
-                                           .domain = kMicrosoft,
-                                           .inputs = {2, 2},
-                                           .infer = InferMatMul,
-                                           .reference = kMatMulKernel};
+extern constexpr OpDef kTransposeMatMul = {
+    .name = "TransposeMatMul",
+    .domain = kMicrosoft,
+    .inputs = {2, 2},
+    .infer = InferMatMul,
+    .reference = kMatMulKernel,
+    .gradient = Rule(FusedMatMulGradient)};
 
 }  // namespace strop::ops

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 namespace {
@@ -46,6 +47,24 @@ void Mod(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// a mod b = a - b n, with n = a / b rounded to zero (fmod) or down
+void ModGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  c.SetReduced(0, c.dy());
+  if (!c.needs(1)) return;
+  const Var ratio = c.x(0) / c.x(1);
+  Var whole;
+  if (c.node().Int("fmod", 0) == 0) {
+    whole = b.Op("Floor", {ratio});
+  } else {
+    const Var size = b.Op("Floor", {b.Op("Abs", {ratio})});
+    whole = b.Op("Sign", {ratio}) * size;
+  }
+  c.SetReduced(1, -(c.dy() * whole));
+}
+
 }  // namespace
 
 // c = a - floor(a / b) b, or a - trunc(a / b) b with attribute fmod. An
@@ -57,6 +76,7 @@ extern constexpr OpDef kMod = {
     .reference = Instantiate<Numbers>(
         []<class T>(const KernelContext& c) { Mod<T>(c); }),
     .may_overwrite = {0, 1},
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(ModGradient)};
 
 }  // namespace strop::ops

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 #include "ops/number.h"
 
 namespace strop::ops {
@@ -60,6 +61,39 @@ void InferPow(InferContext& c) {
               BroadcastShapes(c.node(), c.input(0).shape, c.input(1).shape));
 }
 
+// --- Gradients
+
+// dx = dy e x^(e - 1), 0 where e = 0
+void PowBaseGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const auto constant = b.ConstantScalar(c.x(1));
+  if (constant == 1) return c.SetReduced(0, c.dy());
+  if (constant == 2) return c.SetReduced(0, c.dy() * (c.x() * 2));
+  const Var e = b.Cast(c.x(1), type);
+  const Var slope = e * b.Op("Pow", {c.x(), e - 1});
+  const Var zero = b.Scalar(0, type);
+  c.SetReduced(0, c.dy() * b.Where(b.Compare("Equal", e, zero), zero, slope));
+}
+
+// de = dy y ln x, 0 where x = 0 and e >= 0
+void PowExponentGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var zero = b.Scalar(0, type);
+  const Var slope = c.y() * b.Op("Log", {c.x()});
+  const Var at_zero = b.Compare("Equal", c.x(), zero);
+  const Var negative = b.Compare("Less", b.Cast(c.x(1), type), zero);
+  const Var flat = b.Compare("And", at_zero, b.Op("Not", {negative}));
+  const Var gradient = c.dy() * b.Where(flat, zero, slope);
+  c.SetReduced(1, b.Cast(gradient, b.type(c.x(1))));
+}
+
+void PowGradient(GradientContext& c) {
+  if (c.needs(0)) PowBaseGradient(c);
+  if (c.needs(1)) PowExponentGradient(c);
+}
+
 }  // namespace
 
 // z = x^y; the exponent may have a type of its own.
@@ -76,6 +110,7 @@ extern constexpr OpDef kPow = {
       }
     }),
     .may_overwrite = {0},
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(PowGradient)};
 
 }  // namespace strop::ops

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/gradient.h"
 #include "ops/reduce.h"
 
 namespace strop::ops {
@@ -119,17 +120,127 @@ struct LogOfSumOfExp {
 };
 
 // Everything but name, kernel and domain is alike.
-constexpr OpDef ReduceOp(std::string_view name, ReferenceKernel kernel) {
+// --- Gradients
+
+// What the node reduces: nothing where it has no axes and says so.
+bool ReducesNothing(GradientContext& c) {
+  if (c.node().Int("noop_with_empty_axes", 0) == 0) return false;
+  if (!c.has_input(1)) return true;
+  const auto axes = c.build().ConstantInts(c.x(1));
+  if (!axes) c.Fail("its axes must be constant");
+  return axes->empty();
+}
+
+bool ReducesAll(GradientContext& c) {
+  if (!c.has_input(1)) return true;
+  const auto axes = c.build().ConstantInts(c.x(1));
+  return axes && axes->empty();
+}
+
+// A value of the output's shape, so that it broadcasts to the input's.
+Var Unreduced(GradientContext& c, Var y) {
+  if (c.node().Int("keepdims", 1) != 0 || ReducesNothing(c) || ReducesAll(c))
+    return y;
+  return c.build().Op("Unsqueeze", {y, c.x(1)});
+}
+
+// The sum over the node's axes, which stay with size 1.
+Var SumOfGroup(GradientContext& c, Var x) {
+  if (ReducesNothing(c)) return x;
+  GraphBuilder& b = c.build();
+  if (ReducesAll(c)) return b.ReduceSum(x, {}, /*keepdims=*/true);
+  return b.Op("ReduceSum", {x, c.x(1)}, {{"keepdims", int64_t{1}}});
+}
+
+Var ToInputShape(GradientContext& c, Var y) {
+  GraphBuilder& b = c.build();
+  return b.Op("Expand", {Unreduced(c, y), b.Shape(c.x())});
+}
+
+void ReduceSumGradient(GradientContext& c) {
+  c.Set(0, ToInputShape(c, c.dy()));
+}
+
+void ReduceMeanGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const auto size = [&](Var x) {
+    return b.Cast(b.Op("Size", {x}, {}, kOnnx, DataType::kInt64), type);
+  };
+  const Var group = size(c.x()) / size(c.y());
+  c.Set(0, ToInputShape(c, c.dy() / group));
+}
+
+// Elements that are equal to the result share the gradient evenly.
+void ReduceExtremeGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var chosen =
+      b.Cast(b.Compare("Equal", c.x(), Unreduced(c, c.y())), b.type(c.x()));
+  c.Set(0, chosen * (Unreduced(c, c.dy()) / SumOfGroup(c, chosen)));
+}
+
+// The product of the others: that of all over x where none is 0; where one
+// is, it alone has a gradient, and with two none has.
+void ReduceProdGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var zero = b.Scalar(0, type), one = b.Scalar(1, type);
+  const Var is_zero = b.Compare("Equal", c.x(), zero);
+  const Var zeros = SumOfGroup(c, b.Cast(is_zero, type));
+  const Var x = b.Where(is_zero, one, c.x());
+  Attributes keep = {
+      {"keepdims", int64_t{1}},
+      {"noop_with_empty_axes", c.node().Int("noop_with_empty_axes", 0)}};
+  if (c.opset() < 18) keep.pop_back();
+  const Var product = b.Op("ReduceProd", {x, c.x(1)}, keep);
+  const Var alone = b.Compare("And", is_zero, b.Compare("Equal", zeros, one));
+  const Var others = b.Where(b.Compare("Equal", zeros, zero), product / x,
+                             b.Where(alone, product, zero));
+  c.Set(0, Unreduced(c, c.dy()) * others);
+}
+
+void ReduceL1Gradient(GradientContext& c) {
+  c.Set(0, Unreduced(c, c.dy()) * c.build().Op("Sign", {c.x()}));
+}
+
+// dx = x dy / y, 0 where y = 0
+void ReduceL2Gradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var zero = b.Scalar(0, b.type(c.x()));
+  const Var scale =
+      b.Where(b.Compare("Equal", c.y(), zero), zero, c.dy() / c.y());
+  c.Set(0, c.x() * Unreduced(c, scale));
+}
+
+void ReduceSumSquareGradient(GradientContext& c) {
+  c.Set(0, c.x() * Unreduced(c, c.dy() * 2));
+}
+
+// dx = dy / sum = dy e^-y
+void ReduceLogSumGradient(GradientContext& c) {
+  c.Set(0, ToInputShape(c, c.dy() * c.build().Op("Exp", {-c.y()})));
+}
+
+// dx = dy e^(x - y)
+void ReduceLogSumExpGradient(GradientContext& c) {
+  c.Set(0, Unreduced(c, c.dy()) *
+               c.build().Op("Exp", {c.x() - Unreduced(c, c.y())}));
+}
+
+constexpr OpDef ReduceOp(std::string_view name, ReferenceKernel kernel,
+                         GradientRule gradient) {
   return {.name = name,
           .inputs = {1, 2},
           .infer = InferReduce,
           .reference = kernel,
           .value_inputs = {1},
+          .gradient = Rule(gradient),
           .stops_gradient = {1}};
 }
 
 constexpr OpDef ReduceSumTraining() {
-  OpDef op = ReduceOp("ReduceSumTraining", Reduction<ReduceTypes, Summing>());
+  OpDef op = ReduceOp("ReduceSumTraining", Reduction<ReduceTypes, Summing>(),
+                      ReduceSumGradient);
   op.domain = kMicrosoft;
   op.inputs = {2, 2};
   return op;
@@ -138,25 +249,27 @@ constexpr OpDef ReduceSumTraining() {
 }  // namespace
 
 extern constexpr OpDef kReduceSum =
-    ReduceOp("ReduceSum", Reduction<ReduceTypes, Summing>());
+    ReduceOp("ReduceSum", Reduction<ReduceTypes, Summing>(), ReduceSumGradient);
 extern constexpr OpDef kReduceSumTraining = ReduceSumTraining();
-extern constexpr OpDef kReduceMean =
-    ReduceOp("ReduceMean", Reduction<ReduceTypes, Averaging>());
-extern constexpr OpDef kReduceProd =
-    ReduceOp("ReduceProd", Reduction<ReduceTypes, Multiplying>());
-extern constexpr OpDef kReduceMin =
-    ReduceOp("ReduceMin", Reduction<OrderedTypes, Minimum>());
-extern constexpr OpDef kReduceMax =
-    ReduceOp("ReduceMax", Reduction<OrderedTypes, Maximum>());
-extern constexpr OpDef kReduceL1 =
-    ReduceOp("ReduceL1", Reduction<ReduceTypes, SummingMagnitudes>());
-extern constexpr OpDef kReduceL2 =
-    ReduceOp("ReduceL2", Reduction<ReduceTypes, EuclideanNorm>());
+extern constexpr OpDef kReduceMean = ReduceOp(
+    "ReduceMean", Reduction<ReduceTypes, Averaging>(), ReduceMeanGradient);
+extern constexpr OpDef kReduceProd = ReduceOp(
+    "ReduceProd", Reduction<ReduceTypes, Multiplying>(), ReduceProdGradient);
+extern constexpr OpDef kReduceMin = ReduceOp(
+    "ReduceMin", Reduction<OrderedTypes, Minimum>(), ReduceExtremeGradient);
+extern constexpr OpDef kReduceMax = ReduceOp(
+    "ReduceMax", Reduction<OrderedTypes, Maximum>(), ReduceExtremeGradient);
+extern constexpr OpDef kReduceL1 = ReduceOp(
+    "ReduceL1", Reduction<ReduceTypes, SummingMagnitudes>(), ReduceL1Gradient);
+extern constexpr OpDef kReduceL2 = ReduceOp(
+    "ReduceL2", Reduction<ReduceTypes, EuclideanNorm>(), ReduceL2Gradient);
 extern constexpr OpDef kReduceSumSquare =
-    ReduceOp("ReduceSumSquare", Reduction<ReduceTypes, SummingSquares>());
-extern constexpr OpDef kReduceLogSum =
-    ReduceOp("ReduceLogSum", Reduction<ReduceTypes, LogOfSum>());
+    ReduceOp("ReduceSumSquare", Reduction<ReduceTypes, SummingSquares>(),
+             ReduceSumSquareGradient);
+extern constexpr OpDef kReduceLogSum = ReduceOp(
+    "ReduceLogSum", Reduction<ReduceTypes, LogOfSum>(), ReduceLogSumGradient);
 extern constexpr OpDef kReduceLogSumExp =
-    ReduceOp("ReduceLogSumExp", Reduction<ReduceTypes, LogOfSumOfExp>());
+    ReduceOp("ReduceLogSumExp", Reduction<ReduceTypes, LogOfSumOfExp>(),
+             ReduceLogSumExpGradient);
 
 }  // namespace strop::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 
@@ -13,22 +14,27 @@ extern constexpr OpDef kAbs = {
     }),
     .may_overwrite = {0},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.dy() * c.build().Op("Sign", {c.x()}));
+    })};
 
 // y = -x
-extern constexpr OpDef kNeg = {.name = "Neg",
-                               .infer = SameAsInput,
-                               .reference = Unary<Numbers>([](auto x) {
-                                 using T = decltype(x);
-                                 if constexpr (std::is_integral_v<T>) {
-                                   return Minus(T{0}, x);
-                                 } else {
-                                   return -x;
-                                 }
-                               }),
-                               .may_overwrite = {0},
-                               .keeps_zero = true,
-                               .cheap = true};
+extern constexpr OpDef kNeg = {
+    .name = "Neg",
+    .infer = SameAsInput,
+    .reference = Unary<Numbers>([](auto x) {
+      using T = decltype(x);
+      if constexpr (std::is_integral_v<T>) {
+        return Minus(T{0}, x);
+      } else {
+        return -x;
+      }
+    }),
+    .may_overwrite = {0},
+    .keeps_zero = true,
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) { c.Set(0, -c.dy()); })};
 
 // y = -1, 0 or 1; NaN stays NaN.
 extern constexpr OpDef kSign = {

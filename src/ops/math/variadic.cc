@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 
@@ -17,6 +18,25 @@ T Larger(T a, T b) {
   return b > a || b != b ? b : a;
 }
 
+namespace {
+
+// --- Gradients
+
+// Inputs that are equal to the result share the gradient evenly.
+void ExtremeGradient(GradientContext& c) {
+  if (c.input_count() == 1) return c.Set(0, c.dy());
+  GraphBuilder& b = c.build();
+  std::vector<Var> chosen;
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    chosen.push_back(b.Cast(b.Compare("Equal", c.x(i), c.y()), b.type(c.y())));
+  }
+  const Var part = c.dy() / b.Op("Sum", chosen);
+  for (size_t i = 0; i < c.input_count(); ++i)
+    if (c.needs(i)) c.SetReduced(i, part * chosen[i]);
+}
+
+}  // namespace
+
 // Input 0 and 1 may be overwritten, not later ones: they are read after the
 // output has been written once.
 extern constexpr OpDef kSum = {
@@ -26,7 +46,10 @@ extern constexpr OpDef kSum = {
     .reference = Variadic<Floats>([](auto a, auto b) { return a + b; }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) {
+      for (size_t i = 0; i < c.input_count(); ++i) c.SetReduced(i, c.dy());
+    })};
 
 extern constexpr OpDef kMin = {
     .name = "Min",
@@ -36,7 +59,8 @@ extern constexpr OpDef kMin = {
         Variadic<Numbers>([](auto a, auto b) { return Smaller(a, b); }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(ExtremeGradient)};
 
 extern constexpr OpDef kMax = {
     .name = "Max",
@@ -45,7 +69,8 @@ extern constexpr OpDef kMax = {
     .reference = Variadic<Numbers>([](auto a, auto b) { return Larger(a, b); }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(ExtremeGradient)};
 
 extern constexpr OpDef kMean = {
     .name = "Mean",
@@ -62,6 +87,10 @@ extern constexpr OpDef kMean = {
     }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) {
+      const Var part = c.dy() / static_cast<double>(c.input_count());
+      for (size_t i = 0; i < c.input_count(); ++i) c.SetReduced(i, part);
+    })};
 
 }  // namespace strop::ops

@@ -6,6 +6,7 @@
 // every position of every channel counts as a channel.
 #include <cmath>
 
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -194,6 +195,63 @@ void BatchNormGrad(const KernelContext& c) {
                 });
 }
 
+// --- Gradients
+
+// Outputs 3 and 4 are the statistics of the batch.
+void BatchNormInternalGradient(GradientContext& c) {
+  for (size_t i = 1; i < c.output_count(); ++i)
+    if (c.has_dy(i)) c.Fail("has a gradient for its first output only");
+  if (!IsSpatial(c.node())) c.Fail("has no gradient with spatial = 0");
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x(1));
+  const Var mean = c.AddedOutput(3, "saved_mean", type);
+  const Var inverse = c.AddedOutput(4, "saved_inv_std", type);
+  const DataType types[] = {b.type(c.x()), type, type};
+  const Var inputs[] = {c.dy(), c.x(0), c.x(1), mean, inverse};
+  const auto gradients =
+      b.Ops("BatchNormalizationGrad", inputs, types,
+            {{"epsilon", c.node().Float("epsilon", 1e-5f)}}, kMicrosoft);
+  for (size_t i = 0; i < 3; ++i) c.Set(i, gradients[i]);
+}
+
+// One number a channel, to be broadcast to x.
+Var PerChannel(GradientContext& c, Var channels, size_t rank) {
+  std::vector<int64_t> axes;
+  for (size_t i = 2; i < rank; ++i) axes.push_back(static_cast<int64_t>(i) - 1);
+  return c.build().Unsqueeze(channels, axes);
+}
+
+// With statistics that stay as they are: y = scale (x - mean) r + bias with
+// r = 1 / sqrt(variance + epsilon).
+void FrozenGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto rank = b.rank(c.x());
+  if (!rank) c.Fail("the rank of its input must be known");
+  if (!IsSpatial(c.node())) c.Fail("has no gradient with spatial = 0");
+  std::vector<int64_t> axes = {0};
+  for (size_t i = 2; i < *rank; ++i) axes.push_back(static_cast<int64_t>(i));
+  const auto sums = [&](Var x) { return b.ReduceSum(x, axes, false); };
+  const double epsilon = c.node().Float("epsilon", 1e-5f);
+  const Var r = 1 / b.Op("Sqrt", {c.x(4) + epsilon});
+  const Var slope = c.x(1) * r;
+  if (c.needs(0)) c.Set(0, c.dy() * PerChannel(c, slope, *rank));
+  const Var db = sums(c.dy());
+  c.Set(2, db);
+  if (c.needs(3)) c.Set(3, -(db * slope));
+  if (!c.needs(1) && !c.needs(4)) return;
+  const Var centered = c.x() - PerChannel(c, c.x(3), *rank);
+  const Var along = sums(c.dy() * centered);
+  c.Set(1, along * r);
+  if (c.needs(4)) c.Set(4, along * slope * (r * r) * -0.5);
+}
+
+// ONNX Runtime's own op gives what its gradient wants.
+void BatchNormalizationGradient(GradientContext& c) {
+  if (!UsesBatchStatistics(c)) return FrozenGradient(c);
+  c.Become("BatchNormInternal", kMicrosoft);
+  BatchNormInternalGradient(c);
+}
+
 }  // namespace
 
 // Outputs Y, running mean, running variance, saved mean, saved variance.
@@ -204,7 +262,7 @@ extern constexpr OpDef kBatchNormalization = {
     .infer = InferBatchNorm,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BatchNorm<T, false>(c); }),
-    .stops_gradient = {3, 4},
+    .gradient = Rule(BatchNormalizationGradient),
     .mixes_floats = true};
 
 // Outputs Y, running mean, running variance, saved mean, saved 1 / sqrt(
@@ -219,6 +277,7 @@ extern constexpr OpDef kBatchNormInternal = {
     .infer = InferBatchNorm,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BatchNorm<T, true>(c); }),
+    .gradient = Rule(BatchNormInternalGradient),
     .stops_gradient = {3, 4},
     .mixes_floats = true};
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/round.h"
+#include "ops/gradient.h"
 #include "ops/nn/conv_kernels.h"
 
 namespace strop::ops {
@@ -62,6 +64,52 @@ void ConvGrad(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// The attributes with pads in place of auto_pad, which ONNX Runtime's
+// gradient does not look at, where the sizes are known.
+Attributes ExplicitPads(GradientContext& c) {
+  Attributes attributes = c.attributes();
+  const std::string auto_pad(c.node().String("auto_pad", "NOTSET"));
+  if (auto_pad == "NOTSET") return attributes;
+  const auto x = c.build().static_dims(c.x(0)),
+             w = c.build().static_dims(c.x(1));
+  if (auto_pad != "VALID" && (!x || !w)) return attributes;
+  std::erase_if(attributes,
+                [](const auto& entry) { return entry.first == "auto_pad"; });
+  if (auto_pad == "VALID") return attributes;
+  const auto strides = c.node().Ints("strides");
+  const auto dilations = c.node().Ints("dilations");
+  const size_t axes = x->size() - 2;
+  std::vector<int64_t> pads(2 * axes);
+  for (size_t i = 0; i < axes; ++i) {
+    const int64_t stride = strides.empty() ? 1 : strides[i];
+    const int64_t dilation = dilations.empty() ? 1 : dilations[i];
+    const int64_t size = (*x)[i + 2];
+    const int64_t total =
+        std::max<int64_t>(0, (CeilDiv(size, stride) - 1) * stride +
+                                 ((*w)[i + 2] - 1) * dilation + 1 - size);
+    const int64_t small = total / 2, large = total - small;
+    pads[i] = auto_pad == "SAME_UPPER" ? small : large;
+    pads[axes + i] = total - pads[i];
+  }
+  attributes.emplace_back("pads", std::move(pads));
+  return attributes;
+}
+
+void ConvGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Attributes attributes = ExplicitPads(c);
+  DataType types[3];
+  for (size_t i = 0; i < 3; ++i)
+    types[i] = c.needs(i) ? type : DataType::kUndefined;
+  const Var inputs[] = {c.dy(), c.x(0), c.x(1)};
+  const auto gradients =
+      b.Ops("ConvGrad", inputs, types, attributes, kMicrosoft);
+  for (size_t i = 0; i < 3; ++i) c.Set(i, gradients[i]);
+}
+
 }  // namespace
 
 // Y[n, m, o] = B[m] + sum over c and taps k of
@@ -75,7 +123,8 @@ extern constexpr OpDef kConv = {
           c, ReadConvSizes(c.node(), c.input(0).shape(), c.input(1).shape()),
           c.in<T>(0).data(), c.in<T>(1).data(),
           c.has_input(2) ? c.in<T>(2).data() : nullptr, c.out<T>(0).data());
-    })};
+    }),
+    .gradient = Rule(ConvGradient)};
 
 extern constexpr OpDef kConvGrad = {
     .name = "ConvGrad",

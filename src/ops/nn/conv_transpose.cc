@@ -3,6 +3,7 @@
 // ConvTranspose: the gradient of a convolution with respect to its input, as
 // an op of its own. X (N, C, in...), W (C, M / group, taps...), Y (N, M,
 // out...). Everything is expressed by that convolution, which maps Y to X.
+#include "ops/gradient.h"
 #include "ops/nn/conv_kernels.h"
 
 namespace strop::ops {
@@ -91,6 +92,20 @@ void ConvTransposeGrad(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+void ConvTransposeGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  DataType types[3];
+  for (size_t i = 0; i < 3; ++i)
+    types[i] = c.needs(i) ? type : DataType::kUndefined;
+  const Var inputs[] = {c.dy(), c.x(0), c.x(1)};
+  const auto gradients =
+      b.Ops("ConvTransposeGrad", inputs, types, c.attributes(), kMicrosoft);
+  for (size_t i = 0; i < 3; ++i) c.Set(i, gradients[i]);
+}
+
 }  // namespace
 
 // Y[n, m, i stride - pad + k dilation] += X[n, c, i] W[c, m, k]; then + B[m]
@@ -99,7 +114,8 @@ extern constexpr OpDef kConvTranspose = {
     .inputs = {2, 3},
     .infer = InferConvTranspose,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { ConvTranspose<T>(c); })};
+        []<class T>(const KernelContext& c) { ConvTranspose<T>(c); }),
+    .gradient = Rule(ConvTransposeGradient)};
 
 extern constexpr OpDef kConvTransposeGrad = {
     .name = "ConvTransposeGrad",

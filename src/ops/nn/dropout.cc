@@ -5,6 +5,8 @@
 // dropped, the others scaled by 1 / (1 - ratio).
 #include "ops/nn/dropout.h"
 
+#include "ops/gradient.h"
+
 namespace strop::ops {
 namespace {
 
@@ -60,6 +62,16 @@ void DropoutGrad(const KernelContext& c) {
   });
 }
 
+// --- Gradients
+
+// Without training_mode nothing is dropped.
+void DropoutGradient(GradientContext& c) {
+  if (!c.has_input(2)) return c.Set(0, c.dy());
+  const Var mask = c.AddedOutput(1, "mask", DataType::kBool);
+  c.Set(0,
+        c.build().MicrosoftOp("DropoutGrad", {c.dy(), mask, c.x(1), c.x(2)}));
+}
+
 }  // namespace
 
 extern constexpr OpDef kDropout = {
@@ -71,6 +83,7 @@ extern constexpr OpDef kDropout = {
         []<class T>(const KernelContext& c) { Dropout<T>(c); }),
     .may_overwrite = {0},
     .keeps_zero = true,
+    .gradient = Rule(DropoutGradient),
     .stops_gradient = {1, 2},
     .is_random = true};
 

@@ -5,6 +5,7 @@
 
 #include "ops/activations.h"
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 namespace {
@@ -99,6 +100,19 @@ constexpr ReferenceKernel BiasGradient(F) {
   });
 }
 
+// --- Gradients
+
+void BiasedGradient(GradientContext& c, std::string_view op_type) {
+  const Var dx = c.build().MicrosoftOp(op_type, {c.dy(), c.x(), c.x(1)});
+  c.Set(0, dx);
+  c.SetReduced(1, dx);
+}
+
+void FastGeluGradient(GradientContext& c) {
+  if (c.has_input(1)) return BiasedGradient(c, "BiasFastGeluGrad_dX");
+  c.Set(0, c.build().MicrosoftOp("FastGeluGrad", {c.dy(), c.x()}));
+}
+
 }  // namespace
 
 // Attribute approximate: "none" or "tanh".
@@ -126,7 +140,12 @@ extern constexpr OpDef kGelu = {
                     });
     }),
     .may_overwrite = {0},
-    .keeps_zero = true};
+    .keeps_zero = true,
+    .gradient = Rule([](GradientContext& c) {
+      const bool tanh = c.node().String("approximate", "none") == "tanh";
+      c.Set(0, c.build().MicrosoftOp(tanh ? "FastGeluGrad" : "GeluGrad",
+                                     {c.dy(), c.x()}));
+    })};
 
 extern constexpr OpDef kGeluMicrosoft = {
     .name = "Gelu",
@@ -134,7 +153,10 @@ extern constexpr OpDef kGeluMicrosoft = {
     .infer = SameAsInput,
     .reference = Unary<Floats, 15>([](auto x) { return GeluExact(x); }),
     .may_overwrite = {0},
-    .keeps_zero = true};
+    .keeps_zero = true,
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().MicrosoftOp("GeluGrad", {c.dy(), c.x()}));
+    })};
 
 extern constexpr OpDef kGeluGrad = {
     .name = "GeluGrad",
@@ -153,7 +175,9 @@ extern constexpr OpDef kBiasGelu = {
     .inputs = {2, 2},
     .infer = InferBiasGelu,
     .reference = WithOptionalBias([](auto x) { return GeluExact(x); }),
-    .may_overwrite = {0}};
+    .may_overwrite = {0},
+    .gradient =
+        Rule([](GradientContext& c) { BiasedGradient(c, "BiasGeluGrad_dX"); })};
 
 extern constexpr OpDef kBiasGeluGrad = {
     .name = "BiasGeluGrad_dX",
@@ -170,7 +194,8 @@ extern constexpr OpDef kFastGelu = {
     .inputs = {1, 2},
     .infer = InferBiasGelu,
     .reference = WithOptionalBias([](auto x) { return GeluTanh(x); }),
-    .may_overwrite = {0}};
+    .may_overwrite = {0},
+    .gradient = Rule(FastGeluGradient)};
 
 extern constexpr OpDef kFastGeluGrad = {
     .name = "FastGeluGrad",
@@ -201,7 +226,12 @@ extern constexpr OpDef kQuickGelu = {
       };
     }),
     .may_overwrite = {0},
-    .keeps_zero = true};
+    .keeps_zero = true,
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().MicrosoftOp(
+                   "QuickGeluGrad", {c.dy(), c.x()},
+                   {{"alpha", c.node().Float("alpha", kQuickAlpha)}}));
+    })};
 
 extern constexpr OpDef kQuickGeluGrad = {
     .name = "QuickGeluGrad",

@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "ops/gradient.h"
+
 namespace strop::ops {
 
 LayerNormSizes ReadLayerNormSizes(const OpNode& node, const Shape& x) {
@@ -96,6 +98,105 @@ void LayerNorm(const KernelContext& c) {
                 });
 }
 
+// --- Gradients
+
+// From `axis` on, in numbers.
+std::vector<int64_t> NormalizedAxes(GradientContext& c) {
+  const auto rank = c.build().rank(c.x());
+  if (!rank) c.Fail("the rank of its input must be known");
+  const auto end = static_cast<int64_t>(*rank);
+  int64_t axis = c.node().Int("axis", -1);
+  if (axis < 0) axis += end;
+  std::vector<int64_t> axes;
+  for (; axis < end; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+// Whether there is one scale for each element of a group, as the gradient
+// ops want it.
+bool ScaleFitsGroup(GradientContext& c, size_t axes) {
+  GraphBuilder& b = c.build();
+  const auto &x = b.dims(c.x()), &scale = b.dims(c.x(1));
+  if (!x || !scale || scale->size() != axes) return false;
+  return std::equal(scale->begin(), scale->end(),
+                    x->end() - static_cast<std::ptrdiff_t>(axes),
+                    SameDimension);
+}
+
+// With g = dy scale and n the normalized x, r its factor:
+//   dx = r (g - mean(g) - n mean(g n)), without mean(g) if not centered
+// Works in float32 for 16-bit types, as the op does.
+void NormalizedGradient(GradientContext& c, bool centered) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const DataType wide = AtLeastFloat32(type);
+  const std::vector<int64_t> axes = NormalizedAxes(c);
+  const Var x = b.Cast(c.x(), wide), dy = b.Cast(c.dy(), wide);
+  const auto mean = [&](Var v) {
+    const auto size = [&](Var w) {
+      return b.Cast(b.Op("Size", {w}, {}, kOnnx, DataType::kInt64), wide);
+    };
+    const Var sum = b.ReduceSum(v, axes, /*keepdims=*/true);
+    return sum * (size(sum) / size(v));
+  };
+  const double epsilon = c.node().Float("epsilon", 1e-5f);
+  const Var difference = centered ? x - mean(x) : x;
+  const Var r = 1 / b.Op("Sqrt", {mean(difference * difference) + epsilon});
+  const Var n = difference * r;
+  if (c.needs(0)) {
+    const Var g = dy * b.Cast(c.x(1), wide);
+    const Var along = n * mean(g * n);
+    const Var dx = r * (centered ? g - mean(g) - along : g - along);
+    c.Set(0, b.Cast(dx, type));
+  }
+  if (c.needs(1)) {
+    const Var dscale = b.ReduceToShapeOf(dy * n, c.x(), c.x(1));
+    c.Set(1, b.Cast(dscale, b.type(c.x(1))));
+  }
+  if (c.needs(2)) {
+    const Var dbias = b.ReduceToShapeOf(dy, c.x(), c.x(2));
+    c.Set(2, b.Cast(dbias, b.type(c.x(2))));
+  }
+}
+
+void RequireFirstOutputOnly(GradientContext& c) {
+  if (c.has_dy(1) || c.has_dy(2))
+    c.Fail("has a gradient for its first output only");
+}
+
+void LayerNormGradient(GradientContext& c) {
+  RequireFirstOutputOnly(c);
+  GraphBuilder& b = c.build();
+  if (!ScaleFitsGroup(c, NormalizedAxes(c).size()))
+    return NormalizedGradient(c, /*centered=*/true);
+  const DataType type = b.type(c.x());
+  const DataType stash = AtLeastFloat32(type);
+  const Var mean = c.AddedOutput(1, "mean", stash);
+  const Var inverse = c.AddedOutput(2, "inv_std_dev", stash);
+  const DataType types[] = {type, b.type(c.x(1)),
+                            c.has_input(2) ? type : DataType::kUndefined};
+  const Var inputs[] = {c.dy(), c.x(0), c.x(1), mean, inverse};
+  const auto gradients =
+      b.Ops("LayerNormalizationGrad", inputs, types,
+            {{"axis", c.node().Int("axis", -1)}}, kMicrosoft);
+  for (size_t i = 0; i < 3; ++i) c.Set(i, gradients[i]);
+}
+
+void SimplifiedGradient(GradientContext& c) {
+  RequireFirstOutputOnly(c);
+  GraphBuilder& b = c.build();
+  if (!ScaleFitsGroup(c, NormalizedAxes(c).size()))
+    return NormalizedGradient(c, /*centered=*/false);
+  const DataType type = b.type(c.x());
+  const Var inverse = c.AddedOutput(1, "inv_std_dev", AtLeastFloat32(type));
+  const DataType types[] = {type, b.type(c.x(1))};
+  const Var inputs[] = {c.dy(), c.x(0), c.x(1), inverse};
+  const auto gradients =
+      b.Ops("SimplifiedLayerNormalizationGrad", inputs, types,
+            {{"axis", c.node().Int("axis", -1)}}, kMicrosoft);
+  for (size_t i = 0; i < 2; ++i) c.Set(i, gradients[i]);
+}
+
 }  // namespace
 
 // y = (x - mean) / sqrt(variance + epsilon) scale + bias
@@ -106,6 +207,7 @@ extern constexpr OpDef kLayerNormalization = {
     .infer = InferLayerNorm,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { LayerNorm<T, true>(c); }),
+    .gradient = Rule(LayerNormGradient),
     .mixes_floats = true};
 
 // y = x / sqrt(mean(x^2) + epsilon) scale
@@ -116,6 +218,7 @@ extern constexpr OpDef kSimplifiedLayerNormalization = {
     .infer = InferSimplified,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { LayerNorm<T, false>(c); }),
+    .gradient = Rule(SimplifiedGradient),
     .mixes_floats = true};
 
 // The same under ONNX's name.

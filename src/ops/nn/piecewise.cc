@@ -5,9 +5,50 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 #include "ops/number.h"
 
 namespace strop::ops {
+
+namespace {
+
+// --- Gradients
+
+// dx = dy e^(x / alpha) below 0
+void CeluGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var zero = b.Scalar(0, b.type(c.x()));
+  const double alpha = c.node().Float("alpha", 1);
+  const Var below = c.dy() * b.Op("Exp", {c.x() / alpha});
+  c.Set(0, b.Where(b.Compare("Greater", c.x(), zero), c.dy(), below));
+}
+
+void ThresholdedReluGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var alpha = b.Scalar(c.node().Float("alpha", 1), type);
+  c.Set(0,
+        b.Where(b.Compare("Greater", c.x(), alpha), c.dy(), b.Scalar(0, type)));
+}
+
+void ShrinkGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var limit = b.Scalar(c.node().Float("lambd", 0.5f), type);
+  c.Set(0, b.Where(b.Compare("Greater", b.Op("Abs", {c.x()}), limit), c.dy(),
+                   b.Scalar(0, type)));
+}
+
+// At 0 the slope counts, as in PyTorch.
+void PReluGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var zero = b.Scalar(0, b.type(c.x()));
+  const Var positive = b.Compare("Greater", c.x(), zero);
+  if (c.needs(0)) c.Set(0, b.Where(positive, c.dy(), c.dy() * c.x(1)));
+  if (c.needs(1)) c.SetReduced(1, b.Where(positive, zero, c.dy() * c.x()));
+}
+
+}  // namespace
 
 // y = max(0, x) + min(0, alpha (exp(x / alpha) - 1)), of which one is 0
 extern constexpr OpDef kCelu = {
@@ -21,7 +62,8 @@ extern constexpr OpDef kCelu = {
       };
     }),
     .may_overwrite = {0},
-    .keeps_zero = true};
+    .keeps_zero = true,
+    .gradient = Rule(CeluGradient)};
 
 // y = x where x > alpha, 0 elsewhere
 extern constexpr OpDef kThresholdedRelu = {
@@ -35,7 +77,8 @@ extern constexpr OpDef kThresholdedRelu = {
     }),
     .may_overwrite = {0},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(ThresholdedReluGradient)};
 
 // y = x + bias where x < -lambd, x - bias where x > lambd, 0 elsewhere.
 // Integers are compared and shifted as real numbers.
@@ -57,7 +100,8 @@ extern constexpr OpDef kShrink = {
       };
     }),
     .may_overwrite = {0},
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(ShrinkGradient)};
 
 namespace {
 
@@ -79,6 +123,7 @@ extern constexpr OpDef kPRelu = {
             [](auto x, auto slope) { return x < 0 ? Times(slope, x) : x; }),
     .may_overwrite = {0, 1},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(PReluGradient)};
 
 }  // namespace strop::ops

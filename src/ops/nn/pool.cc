@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/round.h"
+#include "ops/gradient.h"
 #include "ops/reduce.h"
 
 namespace strop::ops {
@@ -176,6 +177,74 @@ void InferPoolGrad(InferContext& c) {
        "forward node, from which it is taken");
 }
 
+// --- Gradients
+
+// Where each maximum came from. Places that count by columns are found anew.
+Var RowMajorPlaces(GradientContext& c) {
+  if (c.node().Int("storage_order", 0) == 0)
+    return c.AddedOutput(1, "indices", DataType::kInt64);
+  GraphBuilder& b = c.build();
+  Attributes attributes = c.attributes();
+  std::erase_if(attributes, [](const auto& entry) {
+    return entry.first == "storage_order";
+  });
+  const DataType types[] = {b.type(c.x()), DataType::kInt64};
+  const Var inputs[] = {c.x()};
+  return b.Ops("MaxPool", inputs, types, attributes)[1];
+}
+
+// ONNX Runtime's op must know the shape of its result beforehand, and so must
+// the node be sized. Indices count through the whole input: else each window
+// adds to the place that it came from.
+void MaxPoolGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var places = RowMajorPlaces(c);
+  if (b.static_dims(c.x()) && c.node().Int("storage_order", 0) == 0)
+    return c.Set(0, b.Op("MaxPoolGrad", {c.dy(), places}, c.attributes()));
+  const Var count = b.Op("Size", {c.x()}, {}, kOnnx, DataType::kInt64);
+  const Var all = b.Ints({-1});
+  const Var dx = b.MicrosoftOp("GatherGrad",
+                               {b.Reshape(count, b.Ints({1})),
+                                b.Reshape(places, all), b.Reshape(c.dy(), all)},
+                               {{"axis", int64_t{0}}}, b.type(c.x()));
+  c.Set(0, b.Reshape(dx, b.Shape(c.x())));
+}
+
+// ONNX Runtime's op knows neither dilations nor ceil_mode, and must know the
+// shape of its result beforehand.
+void AveragePoolGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto dilations = c.node().Ints("dilations");
+  const bool plain =
+      b.static_dims(c.x()) && c.node().Int("ceil_mode", 0) == 0 &&
+      std::ranges::all_of(dilations, [](int64_t d) { return d == 1; }) &&
+      c.node().String("auto_pad", "NOTSET") == "NOTSET";
+  if (plain) return c.Set(0, b.Op("AveragePoolGrad", {c.dy()}, c.attributes()));
+  c.Set(0, b.Op("AveragePoolGrad", {c.dy(), c.x()}, c.attributes(), kStrop));
+}
+
+void GlobalAveragePoolGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto size = [&](Var x) {
+    return b.Cast(b.Op("Size", {x}, {}, kOnnx, DataType::kInt64),
+                  b.type(c.x()));
+  };
+  const Var part = c.dy() / (size(c.x()) / size(c.y()));
+  c.Set(0, b.Op("Expand", {part, b.Shape(c.x())}));
+}
+
+// Elements that are equal to the largest share the gradient evenly.
+void GlobalMaxPoolGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto rank = b.rank(c.x());
+  if (!rank) c.Fail("the rank of its input must be known");
+  std::vector<int64_t> axes;
+  for (size_t i = 2; i < *rank; ++i) axes.push_back(static_cast<int64_t>(i));
+  const Var largest = b.Cast(b.Compare("Equal", c.x(), c.y()), b.type(c.x()));
+  const Var count = axes.empty() ? largest : b.ReduceSum(largest, axes, true);
+  c.Set(0, largest * (c.dy() / count));
+}
+
 }  // namespace
 
 extern constexpr OpDef kMaxPool = {
@@ -183,22 +252,27 @@ extern constexpr OpDef kMaxPool = {
     .outputs = {1, 2},
     .infer = InferPool,
     .reference = Instantiate<TypeList<float, double, int8_t, uint8_t>>(
-        []<class T>(const KernelContext& c) { MaxPool<T>(c); })};
+        []<class T>(const KernelContext& c) { MaxPool<T>(c); }),
+    .gradient = Rule(MaxPoolGradient)};
 
 extern constexpr OpDef kAveragePool = {
     .name = "AveragePool",
     .infer = InferPool,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { AveragePool<T>(c); })};
+        []<class T>(const KernelContext& c) { AveragePool<T>(c); }),
+    .gradient = Rule(AveragePoolGradient)};
 
 extern constexpr OpDef kGlobalAveragePool = {
     .name = "GlobalAveragePool",
     .infer = InferGlobalPool,
-    .reference = GlobalPool<Averaging>()};
+    .reference = GlobalPool<Averaging>(),
+    .gradient = Rule(GlobalAveragePoolGradient)};
 
-extern constexpr OpDef kGlobalMaxPool = {.name = "GlobalMaxPool",
-                                         .infer = InferGlobalPool,
-                                         .reference = GlobalPool<Largest>()};
+extern constexpr OpDef kGlobalMaxPool = {
+    .name = "GlobalMaxPool",
+    .infer = InferGlobalPool,
+    .reference = GlobalPool<Largest>(),
+    .gradient = Rule(GlobalMaxPoolGradient)};
 
 // The gradients of ONNX Runtime have no input that tells dX's shape. They
 // run as their twins in strop.internal (fused/pool_grad.cc), which have.

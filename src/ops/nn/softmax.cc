@@ -5,6 +5,8 @@
 // only the one axis is.
 #include "ops/nn/softmax.h"
 
+#include "ops/gradient.h"
+
 namespace strop::ops {
 namespace {
 
@@ -121,26 +123,43 @@ constexpr ReferenceKernel HardmaxKernel() {
 
 }  // namespace
 
-extern constexpr OpDef kSoftmax1 = {.name = "Softmax",
-                                    .infer = InferSoftmax<CoercedSizes>,
-                                    .reference = SoftmaxKernel<CoercedSizes>()};
+extern constexpr OpDef kSoftmax1 = {
+    .name = "Softmax",
+    .infer = InferSoftmax<CoercedSizes>,
+    .reference = SoftmaxKernel<CoercedSizes>(),
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().MicrosoftOp("SoftmaxGrad", {c.dy(), c.y()},
+                                     {{"axis", c.node().Int("axis", 1)}}));
+    })};
 
 extern constexpr OpDef kSoftmax13 = {
     .name = "Softmax",
     .since = 13,
     .infer = InferSoftmax<LastByDefault>,
-    .reference = SoftmaxKernel<LastByDefault>()};
+    .reference = SoftmaxKernel<LastByDefault>(),
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().MicrosoftOp("SoftmaxGrad_13", {c.dy(), c.y()},
+                                     {{"axis", c.node().Int("axis", -1)}}));
+    })};
 
 extern constexpr OpDef kLogSoftmax1 = {
     .name = "LogSoftmax",
     .infer = InferSoftmax<CoercedSizes>,
-    .reference = LogSoftmaxKernel<CoercedSizes>()};
+    .reference = LogSoftmaxKernel<CoercedSizes>(),
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().MicrosoftOp("LogSoftmaxGrad", {c.dy(), c.y()},
+                                     {{"axis", c.node().Int("axis", 1)}}));
+    })};
 
 extern constexpr OpDef kLogSoftmax13 = {
     .name = "LogSoftmax",
     .since = 13,
     .infer = InferSoftmax<LastByDefault>,
-    .reference = LogSoftmaxKernel<LastByDefault>()};
+    .reference = LogSoftmaxKernel<LastByDefault>(),
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().MicrosoftOp("LogSoftmaxGrad_13", {c.dy(), c.y()},
+                                     {{"axis", c.node().Int("axis", -1)}}));
+    })};
 
 extern constexpr OpDef kHardmax1 = {.name = "Hardmax",
                                     .infer = InferSoftmax<CoercedSizes>,

@@ -3,8 +3,24 @@
 // Activations that multiply a number with a gate between 0 and 1.
 #include "ops/activations.h"
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
+
+namespace {
+
+// --- Gradients
+
+// t + x s (1 - t^2) with t = tanh(softplus(x)) and s the logistic function
+void MishGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var x = c.x();
+  const Var t = b.Op("Tanh", {b.Op("Softplus", {x})});
+  const Var s = b.Op("Sigmoid", {x});
+  c.Set(0, c.dy() * (t + x * s * (1 - t * t)));
+}
+
+}  // namespace
 
 // y = x sigmoid(alpha x)
 extern constexpr OpDef kSwish = {
@@ -16,7 +32,11 @@ extern constexpr OpDef kSwish = {
       };
     }),
     .may_overwrite = {0},
-    .keeps_zero = true};
+    .keeps_zero = true,
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().MicrosoftOp("QuickGeluGrad", {c.dy(), c.x()},
+                                     {{"alpha", c.node().Float("alpha", 1)}}));
+    })};
 
 // y = a sigmoid(alpha a) b, for inputs of one shape
 extern constexpr OpDef kSwiGLU = {
@@ -44,6 +64,7 @@ extern constexpr OpDef kMish = {
              (x < 0 ? low / (low + 2) : (1 + 2 * e) / (1 + 2 * e * (1 + e)));
     }),
     .may_overwrite = {0},
-    .keeps_zero = true};
+    .keeps_zero = true,
+    .gradient = Rule(MishGradient)};
 
 }  // namespace strop::ops

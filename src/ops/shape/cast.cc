@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/half.h"
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -89,19 +90,27 @@ constexpr ReferenceKernel kCastKernel = Instantiate<AllTypes>(
 
 }  // namespace
 
-extern constexpr OpDef kCast = {.name = "Cast",
-                                .infer = InferCast,
-                                .reference = kCastKernel,
-                                .keeps_zero = true,
-                                .cheap = true};
+extern constexpr OpDef kCast = {
+    .name = "Cast",
+    .infer = InferCast,
+    .reference = kCastKernel,
+    .keeps_zero = true,
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().Cast(c.dy(), c.build().type(c.x())));
+    })};
 
-extern constexpr OpDef kCastLike = {.name = "CastLike",
-                                    .inputs = {2, 2},
-                                    .infer = InferCastLike,
-                                    .reference = kCastKernel,
-                                    .shape_inputs = {1},
-                                    .keeps_zero = true,
-                                    .cheap = true,
-                                    .stops_gradient = {1}};
+extern constexpr OpDef kCastLike = {
+    .name = "CastLike",
+    .inputs = {2, 2},
+    .infer = InferCastLike,
+    .reference = kCastKernel,
+    .shape_inputs = {1},
+    .keeps_zero = true,
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.build().Cast(c.dy(), c.build().type(c.x())));
+    }),
+    .stops_gradient = {1}};
 
 }  // namespace strop::ops

@@ -2,6 +2,7 @@
 //
 // Concat, Split and their twins in training graphs.
 #include "base/round.h"
+#include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
 namespace strop::ops {
@@ -153,12 +154,56 @@ void Split(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// Sizes of the inputs along the axis, as one int64 list.
+Var SizesAlong(GradientContext& c, int64_t axis) {
+  GraphBuilder& b = c.build();
+  std::vector<int64_t> known;
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    const auto& dims = b.dims(c.x(i));
+    if (!dims) break;
+    const auto at = static_cast<size_t>(
+        axis < 0 ? axis + static_cast<int64_t>(dims->size()) : axis);
+    if (at >= dims->size() || !(*dims)[at].value) break;
+    known.push_back(*(*dims)[at].value);
+  }
+  if (known.size() == c.input_count()) return b.Ints(known);
+  std::vector<Var> sizes;
+  for (size_t i = 0; i < c.input_count(); ++i)
+    sizes.push_back(b.Op("Gather", {b.Shape(c.x(i)), b.Ints({axis})}));
+  return b.Op("Concat", sizes, {{"axis", int64_t{0}}});
+}
+
+// ONNX Runtime's op takes the sizes as an input in every opset.
+void ConcatGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  if (c.input_count() == 1) return c.Set(0, c.dy());
+  const int64_t axis = c.node().Int("axis", 0);
+  const std::vector<DataType> types(c.input_count(), b.type(c.y()));
+  const Var inputs[] = {c.dy(), SizesAlong(c, axis)};
+  const std::vector<Var> parts =
+      b.Ops("SplitTraining", inputs, types, {{"axis", axis}}, kMicrosoft);
+  for (size_t i = 0; i < parts.size(); ++i) c.Set(i, parts[i]);
+}
+
+void SplitGradient(GradientContext& c) {
+  std::vector<Var> parts;
+  for (size_t i = 0; i < c.output_count(); ++i) {
+    // One that is left out still has its place.
+    c.AddedOutput(i, "part", c.build().type(c.x()));
+    parts.push_back(c.dy_or_zeros(i));
+  }
+  c.Set(0, c.build().Op("Concat", parts, {{"axis", c.node().Int("axis", 0)}}));
+}
+
 }  // namespace
 
 extern constexpr OpDef kConcat = {.name = "Concat",
                                   .inputs = {1, Arity::kVariadic},
                                   .infer = InferConcat,
-                                  .reference = ByteKernel<Concat>()};
+                                  .reference = ByteKernel<Concat>(),
+                                  .gradient = Rule(ConcatGradient)};
 
 // Concat that also tells the inputs' sizes along the axis.
 extern constexpr OpDef kConcatTraining = {
@@ -167,7 +212,8 @@ extern constexpr OpDef kConcatTraining = {
     .inputs = {1, Arity::kVariadic},
     .outputs = {1, 2},
     .infer = InferConcatTraining,
-    .reference = ByteKernel<ConcatTraining>()};
+    .reference = ByteKernel<ConcatTraining>(),
+    .gradient = Rule(ConcatGradient)};
 
 // Cuts an axis into parts of the sizes in input 1, or into equal ones.
 extern constexpr OpDef kSplit = {.name = "Split",
@@ -176,6 +222,7 @@ extern constexpr OpDef kSplit = {.name = "Split",
                                  .infer = InferSplit,
                                  .reference = ByteKernel<Split>(),
                                  .value_inputs = {1},
+                                 .gradient = Rule(SplitGradient),
                                  .stops_gradient = {1}};
 
 extern constexpr OpDef kSplitTraining = {.name = "SplitTraining",
@@ -185,6 +232,7 @@ extern constexpr OpDef kSplitTraining = {.name = "SplitTraining",
                                          .infer = InferSplitTraining,
                                          .reference = ByteKernel<Split>(),
                                          .value_inputs = {1},
+                                         .gradient = Rule(SplitGradient),
                                          .stops_gradient = {1}};
 
 }  // namespace strop::ops

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
 namespace strop::ops {
@@ -51,21 +52,43 @@ void Tile(const KernelContext& c) {
   copy.Run(c, c.input(0), c.output(0));
 }
 
+// --- Gradients
+
+// dy as [repeats 0, size 0, repeats 1, size 1, ...], summed over the repeats
+void TileGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto rank = b.rank(c.x());
+  if (!rank) c.Fail("the rank of its input must be known");
+  const Var shape = b.Shape(c.x());
+  const Var pairs =
+      b.Op("Concat", {b.Unsqueeze(c.x(1), {1}), b.Unsqueeze(shape, {1})},
+           {{"axis", int64_t{1}}});
+  std::vector<int64_t> repeats;
+  for (size_t i = 0; i < *rank; ++i)
+    repeats.push_back(static_cast<int64_t>(2 * i));
+  if (repeats.empty()) return c.Set(0, c.dy());
+  const Var parts = b.Reshape(c.dy(), b.Reshape(pairs, b.Ints({-1})));
+  c.Set(0, b.ReduceSum(parts, repeats, /*keepdims=*/false));
+}
+
 }  // namespace
 
 // Broadcasts x together with the wanted shape.
-extern constexpr OpDef kExpand = {.name = "Expand",
-                                  .inputs = {2, 2},
-                                  .infer = InferExpand,
-                                  .reference = ByteKernel<Expand>(),
-                                  .value_inputs = {1},
-                                  .stops_gradient = {1}};
+extern constexpr OpDef kExpand = {
+    .name = "Expand",
+    .inputs = {2, 2},
+    .infer = InferExpand,
+    .reference = ByteKernel<Expand>(),
+    .value_inputs = {1},
+    .gradient = Rule([](GradientContext& c) { c.SetReduced(0, c.dy()); }),
+    .stops_gradient = {1}};
 
 extern constexpr OpDef kTile = {.name = "Tile",
                                 .inputs = {2, 2},
                                 .infer = InferTile,
                                 .reference = ByteKernel<Tile>(),
                                 .value_inputs = {1},
+                                .gradient = Rule(TileGradient),
                                 .stops_gradient = {1}};
 
 }  // namespace strop::ops

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/axis.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 namespace {
@@ -91,12 +92,21 @@ void GatherGrad(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+void GatherGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  c.Set(0, b.MicrosoftOp("GatherGrad", {b.Shape(c.x()), c.x(1), c.dy()},
+                         {{"axis", c.node().Int("axis", 0)}}, b.type(c.x())));
+}
+
 }  // namespace
 
 extern constexpr OpDef kGather = {.name = "Gather",
                                   .inputs = {2, 2},
                                   .infer = InferGather,
                                   .reference = ByteKernel<Gather>(),
+                                  .gradient = Rule(GatherGradient),
                                   .stops_gradient = {1}};
 
 extern constexpr OpDef kShrunkenGather = {.name = "ShrunkenGather",
@@ -104,6 +114,7 @@ extern constexpr OpDef kShrunkenGather = {.name = "ShrunkenGather",
                                           .inputs = {2, 2},
                                           .infer = InferShrunkenGather,
                                           .reference = ByteKernel<Gather>(),
+                                          .gradient = Rule(GatherGradient),
                                           .stops_gradient = {1}};
 
 // shape of dX, indices, dY -> dX: rows with equal indices are summed.

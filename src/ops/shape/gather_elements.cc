@@ -3,6 +3,7 @@
 // GatherElements, GatherND and their gradients.
 #include <cstring>
 
+#include "ops/gradient.h"
 #include "ops/index_walk.h"
 
 namespace strop::ops {
@@ -60,6 +61,12 @@ extern constexpr OpDef kGatherElements = {
       ForEachElement(c, c.input(0).shape(), c.input(1),
                      [&](int64_t offset, int64_t i) { y[i] = x[offset]; });
     }),
+    .gradient = Rule([](GradientContext& c) {
+      GraphBuilder& b = c.build();
+      c.Set(0, b.MicrosoftOp("GatherElementsGrad",
+                             {c.dy(), b.Shape(c.x()), c.x(1)},
+                             {{"axis", c.node().Int("axis", 0)}}));
+    }),
     .stops_gradient = {1}};
 
 // dY, shape of dX, indices -> dX
@@ -77,11 +84,18 @@ extern constexpr OpDef kGatherElementsGrad = {
     }),
     .value_inputs = {1}};
 
-extern constexpr OpDef kGatherND = {.name = "GatherND",
-                                    .inputs = {2, 2},
-                                    .infer = InferGatherNd,
-                                    .reference = ByteKernel<GatherNd>(),
-                                    .stops_gradient = {1}};
+extern constexpr OpDef kGatherND = {
+    .name = "GatherND",
+    .inputs = {2, 2},
+    .infer = InferGatherNd,
+    .reference = ByteKernel<GatherNd>(),
+    .gradient = Rule([](GradientContext& c) {
+      GraphBuilder& b = c.build();
+      c.Set(0, b.MicrosoftOp("GatherNDGrad", {b.Shape(c.x()), c.x(1), c.dy()},
+                             {{"batch_dims", c.node().Int("batch_dims", 0)}},
+                             b.type(c.x())));
+    }),
+    .stops_gradient = {1}};
 
 // shape of dX, indices, dY -> dX
 extern constexpr OpDef kGatherNDGrad = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -123,6 +124,47 @@ void Pad(const KernelContext& c) {
                 });
 }
 
+// --- Gradients
+
+// The place in x of each element of y, taken along by padding their numbers.
+Var PaddedPlaces(GradientContext& c, Var count) {
+  GraphBuilder& b = c.build();
+  const Var numbers = b.Op("Range", {b.Int(0), count, b.Int(1)});
+  const Var places = b.Reshape(numbers, b.Shape(c.x()));
+  return b.Op("Pad", {places, c.x(1), Var{}, c.x(3)},
+              {{"mode", std::string(c.node().String("mode", "constant"))}});
+}
+
+// Padding takes away what it had added, and adds zeros where it had cropped.
+// In the other modes elements of y that repeat x are added up there.
+void PadGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  if (c.node().String("mode", "constant") != "constant") {
+    const Var count = b.Op("Size", {c.x()}, {}, kOnnx, DataType::kInt64);
+    const Var all = b.Ints({-1});
+    const Var dx = b.MicrosoftOp(
+        "GatherGrad",
+        {b.Reshape(count, b.Ints({1})), b.Reshape(PaddedPlaces(c, count), all),
+         b.Reshape(c.dy(), all)},
+        {{"axis", int64_t{0}}}, b.type(c.x()));
+    return c.Set(0, b.Reshape(dx, b.Shape(c.x())));
+  }
+  const auto pads = b.ConstantInts(c.x(1));
+  Var negative;
+  if (pads) {
+    std::vector<int64_t> values = *pads;
+    for (int64_t& value : values) value = -value;
+    negative = b.Ints(values);
+  } else {
+    negative = -c.x(1);
+  }
+  const Var dx = b.Op("Pad", {c.dy(), negative, Var{}, c.x(3)});
+  c.Set(0, dx);
+  if (!c.needs(2)) return;
+  const Var rest = b.ReduceSum(c.dy(), {}, false) - b.ReduceSum(dx, {}, false);
+  c.Set(2, b.Reshape(rest, b.Shape(c.x(2))));
+}
+
 }  // namespace
 
 // data, pads, fill value (optional), axes (optional)
@@ -133,6 +175,7 @@ extern constexpr OpDef kPad = {
     .reference = Instantiate<AllTypes>(
         []<class T>(const KernelContext& c) { Pad<T>(c); }),
     .value_inputs = {1, 3},
-    .stops_gradient = {1, 2, 3}};
+    .gradient = Rule(PadGradient),
+    .stops_gradient = {1, 3}};
 
 }  // namespace strop::ops

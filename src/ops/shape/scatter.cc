@@ -4,6 +4,7 @@
 // written (or added, multiplied, ...) at the indices. The result may be
 // written over the data.
 #include "base/half.h"
+#include "ops/gradient.h"
 #include "ops/index_walk.h"
 
 namespace strop::ops {
@@ -106,6 +107,79 @@ void ScatterNd(const KernelContext& c) {
   });
 }
 
+// --- Gradients
+
+// Scatter and gather at the node's indices.
+class Places {
+ public:
+  Places(GradientContext& c, bool elements) : c_(c), elements_(elements) {}
+
+  Var Scatter(Var data, Var updates, std::string_view reduction) {
+    Attributes attributes = Axis();
+    if (reduction != "none")
+      attributes.emplace_back("reduction", std::string(reduction));
+    return c_.build().Op(elements_ ? "ScatterElements" : "ScatterND",
+                         {data, c_.x(1), updates}, attributes);
+  }
+  Var Gather(Var data) {
+    return c_.build().Op(elements_ ? "GatherElements" : "GatherND",
+                         {data, c_.x(1)}, Axis());
+  }
+
+ private:
+  Attributes Axis() const {
+    if (!elements_) return {};
+    return {{"axis", c_.node().Int("axis", 0)}};
+  }
+
+  GradientContext& c_;
+  const bool elements_;
+};
+
+// Whatever is equal to the result shares the gradient evenly.
+void ExtremeGradient(GradientContext& c, Places places) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var from_data = b.Cast(b.Compare("Equal", c.x(), c.y()), type);
+  const Var from_update =
+      b.Cast(b.Compare("Equal", c.x(2), places.Gather(c.y())), type);
+  const Var part = c.dy() / places.Scatter(from_data, from_update, "add");
+  c.Set(0, from_data * part);
+  c.Set(2, from_update * places.Gather(part));
+}
+
+// The product of all other factors; where one is 0, it alone has a gradient.
+void ProductGradient(GradientContext& c, Places places) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var zero = b.Scalar(0, type), one = b.Scalar(1, type);
+  const Var ones = b.Op("Expand", {one, b.Shape(c.x())});
+  if (c.needs(0)) c.Set(0, c.dy() * places.Scatter(ones, c.x(2), "mul"));
+  if (!c.needs(2)) return;
+  const Var is_zero = b.Compare("Equal", c.x(2), zero);
+  const Var factor = b.Where(is_zero, one, c.x(2));
+  const Var product = places.Gather(places.Scatter(c.x(), factor, "mul"));
+  const Var zeros = places.Gather(
+      places.Scatter(b.ZerosLike(c.x()), b.Cast(is_zero, type), "add"));
+  const Var alone = b.Compare("And", is_zero, b.Compare("Equal", zeros, one));
+  const Var others = b.Where(b.Compare("Equal", zeros, zero), product / factor,
+                             b.Where(alone, product, zero));
+  c.Set(2, places.Gather(c.dy()) * others);
+}
+
+// Replaced elements pass nothing on; updates get what arrives at their place.
+// With reduction "add" both pass all on.
+void ScatterGradient(GradientContext& c, Places places) {
+  const std::string_view reduction = c.node().String("reduction", "none");
+  if (reduction == "mul") return ProductGradient(c, places);
+  if (reduction == "max" || reduction == "min")
+    return ExtremeGradient(c, places);
+  if (c.needs(2)) c.Set(2, places.Gather(c.dy()));
+  if (reduction == "add") return c.Set(0, c.dy());
+  if (c.needs(0))
+    c.Set(0, places.Scatter(c.dy(), c.build().ZerosLike(c.x(2)), "none"));
+}
+
 }  // namespace
 
 extern constexpr OpDef kScatterElements = {
@@ -115,6 +189,9 @@ extern constexpr OpDef kScatterElements = {
     .reference = Instantiate<AllTypes>(
         []<class T>(const KernelContext& c) { ScatterElements<T>(c); }),
     .may_overwrite = {0},
+    .gradient = Rule([](GradientContext& c) {
+      ScatterGradient(c, {c, /*elements=*/true});
+    }),
     .stops_gradient = {1}};
 
 extern constexpr OpDef kScatterND = {
@@ -124,6 +201,9 @@ extern constexpr OpDef kScatterND = {
     .reference = Instantiate<AllTypes>(
         []<class T>(const KernelContext& c) { ScatterNd<T>(c); }),
     .may_overwrite = {0},
+    .gradient = Rule([](GradientContext& c) {
+      ScatterGradient(c, {c, /*elements=*/false});
+    }),
     .stops_gradient = {1}};
 
 }  // namespace strop::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Slice and its gradient.
+#include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
 namespace strop::ops {
@@ -136,12 +137,18 @@ void SliceGrad(const KernelContext& c) {
 }  // namespace
 
 // data, starts, ends, axes (optional), steps (optional)
-extern constexpr OpDef kSlice = {.name = "Slice",
-                                 .inputs = {3, 5},
-                                 .infer = InferSlice,
-                                 .reference = ByteKernel<Slice>(),
-                                 .value_inputs = {1, 2, 3, 4},
-                                 .stops_gradient = {1, 2, 3, 4}};
+extern constexpr OpDef kSlice = {
+    .name = "Slice",
+    .inputs = {3, 5},
+    .infer = InferSlice,
+    .reference = ByteKernel<Slice>(),
+    .value_inputs = {1, 2, 3, 4},
+    .gradient = Rule([](GradientContext& c) {
+      GraphBuilder& b = c.build();
+      c.Set(0, b.MicrosoftOp("SliceGrad", {c.dy(), b.Shape(c.x()), c.x(1),
+                                           c.x(2), c.x(3), c.x(4)}));
+    }),
+    .stops_gradient = {1, 2, 3, 4}};
 
 // dY, shape of dX, starts, ends, axes (optional), steps (optional) -> dX
 extern constexpr OpDef kSliceGrad = {.name = "SliceGrad",

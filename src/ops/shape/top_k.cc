@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/axis.h"
+#include "ops/gradient.h"
 #include "strop/execution_provider.h"
 
 namespace strop::ops {
@@ -132,6 +133,13 @@ extern constexpr OpDef kTopK = {
     .reference = Instantiate<Numbers>(
         []<class T>(const KernelContext& c) { TopK<T>(c); }, TopKScratch),
     .value_inputs = {1},
+    .gradient = Rule([](GradientContext& c) {
+      GraphBuilder& b = c.build();
+      const Var places = c.AddedOutput(1, "indices", DataType::kInt64);
+      c.Set(0, b.MicrosoftOp("GatherElementsGrad",
+                             {c.dy(), b.Shape(c.x()), places},
+                             {{"axis", c.node().Int("axis", -1)}}));
+    }),
     .stops_gradient = {1}};
 
 extern constexpr OpDef kArgMax = {

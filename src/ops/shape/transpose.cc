@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
 namespace strop::ops {
@@ -43,11 +44,25 @@ void Transpose(const KernelContext& c) {
   copy.Run(c, c.input(0), c.output(0));
 }
 
+// --- Gradients
+
+void TransposeGradient(GradientContext& c) {
+  const auto perm = c.node().Ints("perm");
+  // Reversing the axes twice is the identity.
+  if (!c.node().Has("perm"))
+    return c.Set(0, c.build().Op("Transpose", {c.dy()}));
+  std::vector<int64_t> inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  c.Set(0, c.build().Transpose(c.dy(), inverse));
+}
+
 }  // namespace
 
 // Axis i of y is axis perm[i] of x.
 extern constexpr OpDef kTranspose = {.name = "Transpose",
                                      .infer = InferTranspose,
-                                     .reference = ByteKernel<Transpose>()};
+                                     .reference = ByteKernel<Transpose>(),
+                                     .gradient = Rule(TransposeGradient)};
 
 }  // namespace strop::ops

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -39,6 +40,18 @@ constexpr ReferenceKernel kTriluKernel =
 
 }  // namespace
 
+namespace {
+
+// --- Gradients
+
+// The same triangle.
+void TriluGradient(GradientContext& c) {
+  c.Set(0, c.build().Op("Trilu", {c.dy(), c.x(1)}, c.attributes(),
+                        std::string(c.node().domain())));
+}
+
+}  // namespace
+
 // Keeps the elements of each matrix on and above (upper) or on and below the
 // k-th diagonal; the others become 0.
 extern constexpr OpDef kTrilu = {.name = "Trilu",
@@ -46,6 +59,7 @@ extern constexpr OpDef kTrilu = {.name = "Trilu",
                                  .infer = InferTrilu,
                                  .reference = kTriluKernel,
                                  .may_overwrite = {0},
+                                 .gradient = Rule(TriluGradient),
                                  .stops_gradient = {1}};
 
 extern constexpr OpDef kTriluMicrosoft = {.name = "Trilu",
@@ -54,6 +68,7 @@ extern constexpr OpDef kTriluMicrosoft = {.name = "Trilu",
                                           .infer = InferTrilu,
                                           .reference = kTriluKernel,
                                           .may_overwrite = {0},
+                                          .gradient = Rule(TriluGradient),
                                           .stops_gradient = {1}};
 
 }  // namespace strop::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that give the same elements another shape.
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -95,15 +96,23 @@ void InferUnsqueeze(InferContext& c) {
   c.SetOutput(0, c.input(0).type, Shape(dims));
 }
 
+// --- Gradients
+
+void ReshapeBack(GradientContext& c) {
+  c.Set(0, c.build().Reshape(c.dy(), c.build().Shape(c.x())));
+}
+
 }  // namespace
 
-extern constexpr OpDef kIdentity = {.name = "Identity",
-                                    .infer = SameAsInput,
-                                    .reference = ByteKernel<CopyInput>(),
-                                    .is_view = true,
-                                    .may_overwrite = {0},
-                                    .keeps_zero = true,
-                                    .cheap = true};
+extern constexpr OpDef kIdentity = {
+    .name = "Identity",
+    .infer = SameAsInput,
+    .reference = ByteKernel<CopyInput>(),
+    .is_view = true,
+    .may_overwrite = {0},
+    .keeps_zero = true,
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) { c.Set(0, c.dy()); })};
 
 // A 0 in the new shape keeps the axis (unless allowzero), one -1 is what is
 // left.
@@ -113,13 +122,15 @@ extern constexpr OpDef kReshape = {.name = "Reshape",
                                    .reference = ByteKernel<CopyInput>(),
                                    .value_inputs = {1},
                                    .is_view = true,
+                                   .gradient = Rule(ReshapeBack),
                                    .stops_gradient = {1}};
 
 // To a matrix: axes before `axis` make the rows, the others the columns.
 extern constexpr OpDef kFlatten = {.name = "Flatten",
                                    .infer = InferFlatten,
                                    .reference = ByteKernel<CopyInput>(),
-                                   .is_view = true};
+                                   .is_view = true,
+                                   .gradient = Rule(ReshapeBack)};
 
 extern constexpr OpDef kSqueeze = {.name = "Squeeze",
                                    .inputs = {1, 2},
@@ -127,6 +138,7 @@ extern constexpr OpDef kSqueeze = {.name = "Squeeze",
                                    .reference = ByteKernel<CopyInput>(),
                                    .value_inputs = {1},
                                    .is_view = true,
+                                   .gradient = Rule(ReshapeBack),
                                    .stops_gradient = {1}};
 
 extern constexpr OpDef kUnsqueeze = {.name = "Unsqueeze",
@@ -135,6 +147,7 @@ extern constexpr OpDef kUnsqueeze = {.name = "Unsqueeze",
                                      .reference = ByteKernel<CopyInput>(),
                                      .value_inputs = {1},
                                      .is_view = true,
+                                     .gradient = Rule(ReshapeBack),
                                      .stops_gradient = {1}};
 
 }  // namespace strop::ops

@@ -5,6 +5,7 @@
 // straight through where nothing was cut.
 #include <cmath>
 
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -60,6 +61,10 @@ extern constexpr OpDef kFakeQuant = {
     .infer = InferFakeQuant,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { FakeQuant<T>(c); }),
+    .gradient = Rule([](GradientContext& c) {
+      const Var mask = c.AddedOutput(1, "mask", DataType::kBool);
+      c.Set(0, c.build().MicrosoftOp("FakeQuantGrad", {c.dy(), mask}));
+    }),
     .stops_gradient = {1, 2}};
 
 extern constexpr OpDef kFakeQuantGrad = {

@@ -8,6 +8,7 @@
 //
 // com.microsoft's Internal ops take the ignored label as an input. The old
 // SparseSoftmaxCrossEntropy has scores (d..., C) and one weight per sample.
+#include "ops/gradient.h"
 #include "ops/number.h"
 #include "ops/training/loss.h"
 
@@ -324,6 +325,29 @@ template <Form form>
 constexpr ReferenceKernel kLossGradKernel = Instantiate<Floats, -1>(
     []<class T>(const KernelContext& c) { RunLossGrad<T, form>(c); });
 
+// --- Gradients
+
+// What arrives at the loss, through `op_type`, and at log_prob.
+void LossGradient(GradientContext& c, std::string_view op_type,
+                  std::string_view domain, int64_t class_axis) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var log_prob = c.AddedOutput(1, "log_prob", type);
+  b.SetDims(log_prob, b.dims(c.x()));
+  Var dx;
+  if (c.has_dy(0)) {
+    std::vector<Var> inputs = {c.dy(), log_prob};
+    for (size_t i = 1; i < c.input_count(); ++i) inputs.push_back(c.x(i));
+    dx = b.Op(op_type, inputs, c.attributes(), domain, type);
+  }
+  if (c.has_dy(1)) {
+    const Var part = b.MicrosoftOp("LogSoftmaxGrad_13", {c.dy(1), log_prob},
+                                   {{"axis", class_axis}});
+    dx = dx ? dx + part : part;
+  }
+  c.Set(0, dx);
+}
+
 }  // namespace
 
 extern constexpr OpDef kSoftmaxCrossEntropyLoss = {
@@ -333,6 +357,9 @@ extern constexpr OpDef kSoftmaxCrossEntropyLoss = {
     .outputs = {1, 2},
     .infer = InferLoss<Form::kClassesSecond>,
     .reference = kLossKernel<Form::kClassesSecond>,
+    .gradient = Rule([](GradientContext& c) {
+      LossGradient(c, "SoftmaxCrossEntropyLossGrad", kMicrosoft, 1);
+    }),
     .stops_gradient = {1, 2}};
 
 extern constexpr OpDef kSoftmaxCrossEntropyLossGrad = {
@@ -349,6 +376,9 @@ extern constexpr OpDef kSoftmaxCrossEntropyLossInternal = {
     .outputs = {1, 2},
     .infer = InferInternalLoss,
     .reference = kLossKernel<Form::kClassesSecond>,
+    .gradient = Rule([](GradientContext& c) {
+      LossGradient(c, "SoftmaxCrossEntropyLossInternalGrad", kMicrosoft, 1);
+    }),
     .stops_gradient = {1, 2, 3}};
 
 extern constexpr OpDef kSoftmaxCrossEntropyLossInternalGrad = {
@@ -365,6 +395,9 @@ extern constexpr OpDef kSparseSoftmaxCrossEntropy = {
     .outputs = {1, 2},
     .infer = InferLoss<Form::kClassesLast>,
     .reference = kLossKernel<Form::kClassesLast>,
+    .gradient = Rule([](GradientContext& c) {
+      LossGradient(c, "SparseSoftmaxCrossEntropyGrad", kOnnx, -1);
+    }),
     .stops_gradient = {1, 2}};
 
 extern constexpr OpDef kSparseSoftmaxCrossEntropyGrad = {

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a model for inference to one that trains: the four files of ONNX
+// Runtime's on-device training, which Strop and ONNX Runtime 1.19.2 run.
+//
+//   strop::ArtifactOptions options;
+//   options.requires_grad = {"fc*.weight", "fc*.bias"};
+//   options.losses = {{.kind = strop::LossKind::kCrossEntropy}};
+//   options.optimizer = strop::OptimizerKind::kAdamW;
+//   strop::GenerateArtifacts("model.onnx", options, "artifacts", environment);
+//
+// writes training_model.onnx, eval_model.onnx, optimizer_model.onnx and
+// checkpoint into the folder.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strop/environment.h"
+#include "strop/module.h"
+#include "strop/op.h"
+#include "strop/tensor.h"
+
+namespace strop {
+
+// The numbers are those of ONNX Runtime's LossType.
+enum class LossKind {
+  kMeanSquaredError = 1,
+  kCrossEntropy = 2,
+  kBinaryCrossEntropyWithLogits = 3,
+  kL1 = 4,
+};
+
+enum class Reduction { kMean, kSum, kNone };
+
+struct Loss {
+  LossKind kind = LossKind::kCrossEntropy;
+  // The value that the loss reads: an output of the model, or any value of
+  // it. Empty: its one output.
+  std::string input = {};
+  // The name of the targets: an input of the training model that is added
+  // ("labels", int64 [N, d1, ...] for scores [N, C, d1, ...], or "target", of
+  // the type and shape of `input`), or a value that the model has already.
+  // Empty: "labels" for cross entropy, else "target"; with several losses
+  // "<input>_labels", "<input>_target".
+  std::string target = {};
+  // What it counts in the sum of several losses.
+  double weight = 1;
+  Reduction reduction = Reduction::kMean;
+  // Cross entropy: one weight a class. BCE: factors of the loss, which
+  // broadcast to it.
+  std::optional<OwnedTensor> weights = {};
+  std::optional<OwnedTensor> positive_weights = {};  // BCE
+  std::optional<int64_t> ignore_index = {};          // cross entropy
+};
+
+// The numbers are those of ONNX Runtime's OptimType.
+enum class OptimizerKind { kNone = 0, kAdamW = 1, kSgd = 2 };
+
+// Attributes of AdamW, with ONNX Runtime's defaults. The learning rate is an
+// input of the optimizer model.
+struct AdamWOptions {
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-6f;
+  float weight_decay = 0;
+  bool bias_correction = true;
+};
+
+struct ArtifactOptions {
+  // Parameters to train and parameters to keep in the checkpoint without
+  // training them: names, or globs with * and ?. A name may also be that of a
+  // float input of the model. With neither, all parameters of float types
+  // that the loss depends on are trained.
+  std::vector<std::string> requires_grad = {};
+  std::vector<std::string> frozen_params = {};
+  // None: the model's first output is the loss.
+  std::vector<Loss> losses = {};
+  // Instead of `losses`: a model whose first output is the loss. Its inputs
+  // that have names of the model's outputs (or other values) read them; all
+  // others become inputs of the training model.
+  std::optional<ModelSource> loss_model = {};
+  // Further outputs of the training and the eval model, after the loss.
+  std::vector<std::string> additional_output_names = {};
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  AdamWOptions adamw = {};
+  // Gradients are scaled down to this norm before each step.
+  std::optional<float> clip_grad_norm = {};
+  bool nominal_checkpoint = false;
+  std::string prefix = {};  // of file names
+};
+
+// What was made, for reports.
+struct ArtifactReport {
+  std::vector<std::string> trainable, frozen;
+  std::string loss_name;
+  std::vector<std::string> user_inputs, user_outputs;
+  // What a reader should know: a name that stands for a constant, a
+  // gradient that needs Strop to run, ...
+  std::vector<std::string> notes;
+};
+
+// Writes the files into `folder`, which is made if it is not there. Throws
+// kNotFound for an unknown name (the text offers near ones), kInvalidArgument
+// where a trainable name is not of a float type, nothing is trainable, or the
+// loss does not depend on what is trained, and kNotImplemented naming every
+// node without a gradient. Nothing is written then.
+STROP_EXPORT ArtifactReport GenerateArtifacts(
+    const ModelSource& model, const ArtifactOptions& options,
+    const std::filesystem::path& folder, const Environment& environment,
+    std::span<const CustomOpDomain* const> custom_ops = {});
+
+}  // namespace strop

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Losses as nodes. Names are those of ONNX Runtime's onnxblock in a fresh
+// process, where each generated name has a number: users read the loss by
+// its name, and files of both look alike.
+#include "artifacts/training_graphs.h"
+#include "base/throw.h"
+#include "ops/graph_builder.h"
+#include "ops/infer_shapes.h"
+
+namespace strop {
+namespace {
+
+class LossWriter {
+ public:
+  explicit LossWriter(Graph& graph)
+      : graph_(graph), builder_(graph, "onnx::loss/") {}
+
+  // `count`: how many losses there are.
+  Var Write(const Loss& loss, size_t count) {
+    const Var x = InputOf(loss);
+    switch (loss.kind) {
+      case LossKind::kCrossEntropy:
+        return CrossEntropy(loss, x, LabelsFor(loss, x, count));
+      case LossKind::kMeanSquaredError: {
+        const Var difference = x - TargetFor(loss, x, count);
+        const Var two = builder_.Scalar(2, builder_.type(x));
+        return Reduced(loss, builder_.Op("Pow", {difference, two}),
+                       "pow_output", 4);
+      }
+      case LossKind::kL1: {
+        const Var difference = x - TargetFor(loss, x, count);
+        return Reduced(loss, builder_.Op("Abs", {difference}), "abs_output",
+                       3);
+      }
+      case LossKind::kBinaryCrossEntropyWithLogits: {
+        const Var target = TargetFor(loss, x, count);
+        const int factors = 2 * (int{loss.weights.has_value()} +
+                                 int{loss.positive_weights.has_value()});
+        return Reduced(loss, BinaryCrossEntropy(loss, x, target), "neg_output",
+                       21 + factors);
+      }
+    }
+    Throw(ErrorCode::kInvalidArgument, "there is no such loss");
+  }
+
+  // The weighted sum of several losses: a constant and a Mul for each, and
+  // the Adds between.
+  Var Sum(const std::vector<Var>& parts, const std::vector<Loss>& losses) {
+    Var total;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Var part = parts[i] * losses[i].weight;
+      total = total ? total + part : part;
+    }
+    const int n = static_cast<int>(parts.size());
+    if (n == 1) {
+      Name(total, "mul_output", 2);
+    } else {
+      Name(total, "add_output", 3 * n + 2 * (n - 2) + 1);
+    }
+    return total;
+  }
+
+ private:
+  Var InputOf(const Loss& loss) {
+    const auto outputs = graph_.outputs();
+    if (loss.input.empty()) {
+      if (outputs.size() == 1) return builder_.Of(outputs[0]);
+      Throw(ErrorCode::kInvalidArgument,
+            "the model has {} outputs ({}): say which one the loss reads",
+            outputs.size(), OutputNames());
+    }
+    const ValueId id = graph_.Find(loss.input);
+    if (!id) {
+      Throw(ErrorCode::kNotFound,
+            "the loss reads \"{}\", which the model does not have; its "
+            "outputs are {}",
+            loss.input, OutputNames());
+    }
+    return builder_.Of(id);
+  }
+
+  std::string OutputNames() const {
+    std::string names;
+    for (const ValueId id : graph_.outputs())
+      names += (names.empty() ? "" : ", ") + graph_.value_name(id);
+    return names;
+  }
+
+  // A value of the model of that name, or a new input.
+  Var TargetNamed(const std::string& name, ValueType type) {
+    if (const ValueId there = graph_.Find(name)) return builder_.Of(there);
+    return builder_.Of(graph_.AddInput(name, std::move(type)));
+  }
+
+  std::string TargetName(const Loss& loss, std::string_view kind,
+                         size_t count) const {
+    if (!loss.target.empty()) return loss.target;
+    if (count == 1) return std::string(kind);
+    return fmt::format("{}_{}", loss.input, kind);
+  }
+
+  Var TargetFor(const Loss& loss, Var x, size_t count) {
+    return TargetNamed(
+        TargetName(loss, "target", count),
+        ValueType::OfTensor(builder_.type(x), DeclaredDims(x)));
+  }
+
+  Var LabelsFor(const Loss& loss, Var x, size_t count) {
+    std::optional<std::vector<Dimension>> dims = DeclaredDims(x);
+    if (dims && dims->size() < 2) {
+      Throw(ErrorCode::kInvalidArgument,
+            "cross entropy wants scores of shape [N, C, ...], but \"{}\" has "
+            "rank {}",
+            graph_.value_name(x.id), dims->size());
+    }
+    if (dims) dims->erase(dims->begin() + 1);
+    return TargetNamed(TargetName(loss, "labels", count),
+                       ValueType::OfTensor(DataType::kInt64, std::move(dims)));
+  }
+
+  // Without the names that inference gave to sizes.
+  std::optional<std::vector<Dimension>> DeclaredDims(Var x) {
+    std::optional<std::vector<Dimension>> dims = builder_.dims(x);
+    if (!dims) return dims;
+    for (Dimension& dimension : *dims)
+      if (IsDerivedSymbol(dimension.symbol)) dimension.symbol.clear();
+    return dims;
+  }
+
+  Var CrossEntropy(const Loss& loss, Var x, Var labels) {
+    const DataType type = builder_.type(x);
+    Attributes attributes = {{"reduction", ReductionName(loss.reduction)}};
+    if (loss.ignore_index)
+      attributes.emplace_back("ignore_index", *loss.ignore_index);
+    Var weights;
+    if (loss.weights) weights = Weights(*loss.weights, "celoss.weight", type);
+    const Var inputs[] = {x, labels, weights};
+    const DataType types[] = {type, type};
+    const std::vector<Var> outputs = builder_.Ops(
+        "SoftmaxCrossEntropyLoss", inputs, types, attributes);
+    Name(outputs[0], "loss", 2);
+    Name(outputs[1], "log_prob", 3);
+    used_ += 4;
+    builder_.SetDims(outputs[1], builder_.dims(x));
+    return outputs[0];
+  }
+
+  // -p t log s(x) - (1 - t) log(1 - s(x)), s the logistic function, as
+  // (1 - t) x + (1 + (p - 1) t) log(1 + e^-x), which does not overflow.
+  Var BinaryCrossEntropy(const Loss& loss, Var x, Var t) {
+    GraphBuilder& b = builder_;
+    const Var softplus = b.Op("Softplus", {-x});
+    Var each;
+    if (loss.positive_weights) {
+      const Var p =
+          Weights(*loss.positive_weights, "bceloss.pos_weight", b.type(x));
+      each = (1 - t) * x + (1 + (p - 1) * t) * softplus;
+    } else {
+      each = (1 - t) * x + softplus;
+    }
+    if (!loss.weights) return each;
+    return Weights(*loss.weights, "bceloss.weight", b.type(x)) * each;
+  }
+
+  Var Weights(const OwnedTensor& weights, std::string_view name,
+              DataType type) {
+    const Var constant = builder_.Constant(name, weights.view());
+    return builder_.Cast(constant, type);
+  }
+
+  // `unreduced` and `number`: what ONNX Runtime calls `each`.
+  Var Reduced(const Loss& loss, Var each, std::string_view unreduced,
+              int number) {
+    if (loss.reduction == Reduction::kNone) {
+      Name(each, unreduced, number);
+      used_ += number + 1;
+      return each;
+    }
+    const bool mean = loss.reduction == Reduction::kMean;
+    const Var reduced = builder_.Op(mean ? "ReduceMean" : "ReduceSum", {each},
+                                    {{"keepdims", int64_t{0}}});
+    builder_.SetDims(reduced, std::vector<Dimension>{});
+    Name(reduced, mean ? "reducemean_output" : "reducesum_output", number + 2);
+    used_ += number + 3;
+    return reduced;
+  }
+
+  // `number` counts from the end of the losses before.
+  void Name(Var x, std::string_view token, int number) {
+    graph_.Rename(x.id, graph_.FreshName(fmt::format("onnx::{}::{}", token,
+                                                     used_ + number)));
+  }
+
+  static std::string ReductionName(Reduction reduction) {
+    switch (reduction) {
+      case Reduction::kSum:
+        return "sum";
+      case Reduction::kNone:
+        return "none";
+      default:
+        return "mean";
+    }
+  }
+
+  Graph& graph_;
+  GraphBuilder builder_;
+  int used_ = 0;  // generated names of the losses before
+
+};
+
+}  // namespace
+
+ValueId AddLosses(Graph& graph, const std::vector<Loss>& losses) {
+  InferShapes(graph);
+  LossWriter writer(graph);
+  std::vector<Var> parts;
+  for (const Loss& loss : losses)
+    parts.push_back(writer.Write(loss, losses.size()));
+  if (losses.size() == 1 && losses[0].weight == 1) return parts[0].id;
+  return writer.Sum(parts, losses).id;
+}
+
+}  // namespace strop

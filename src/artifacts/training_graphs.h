@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The graphs of the artifacts, in memory.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "strop/artifacts.h"
+
+namespace strop {
+
+struct TrainingModels {
+  Model training, eval;
+  std::optional<Model> optimizer;
+  // In the order of the base model's initializers.
+  std::vector<TensorData> trainable, frozen;
+  ArtifactReport report;
+};
+
+// `base` as it was read, in the newest spelling; `loss_model` is that of the
+// options, read alike.
+TrainingModels MakeTrainingModels(
+    Model base, const ArtifactOptions& options,
+    std::optional<Model> loss_model = {},
+    std::span<const CustomOpDomain* const> custom_ops = {});
+
+// The optimizer's model, for parameters of element type `type` in a model
+// of this opset and IR version.
+Model MakeOptimizerModel(const ArtifactOptions& options, DataType type,
+                         int64_t opset, int64_t ir_version);
+
+// Appends the loss to the graph and returns its value; adds the inputs of the
+// targets. Infers shapes before.
+ValueId AddLosses(Graph& graph, const std::vector<Loss>& losses);
+// The same for a model's graph.
+ValueId AddLossModel(Graph& graph, const Graph& loss);
+
+// --- Choosing parameters
+
+struct ParameterChoice {
+  std::vector<ValueId> trainable, frozen;  // in the order of initializers
+  std::vector<ValueId> trained_inputs;     // graph inputs with a gradient
+};
+
+// `loss` is the value that is differentiated.
+ParameterChoice ChooseParameters(
+    const Graph& graph, const ArtifactOptions& options, ValueId loss,
+    std::span<const CustomOpDomain* const> custom_ops);
+
+// Inputs 3 and 4 of a BatchNormalization; none for other nodes.
+std::vector<ValueId> RunningStatistics(const Graph& graph, const Node& node);
+// A BatchNormalization that will normalize by the statistics of its batch: it
+// does so already, or its scale or bias is trained.
+bool TrainsOnBatch(const Graph& graph, const Node& node,
+                   const std::set<ValueId>& trainable);
+
+}  // namespace strop

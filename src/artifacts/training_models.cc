@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the base model to the graphs of the artifacts: loss, then parameters
+// become inputs, then the two graphs part: one is switched for evaluation,
+// the other for training, differentiated, and its gradients are accumulated.
+#include <algorithm>
+
+#include "artifacts/training_graphs.h"
+#include "autodiff/differentiate.h"
+#include "base/throw.h"
+#include "ops/graph_builder.h"
+#include "ops/infer_shapes.h"
+#include "passes/passes.h"
+
+namespace strop {
+namespace {
+
+constexpr std::string_view kResetFlag = "lazy_reset_grad";
+
+// Values of Constant nodes as initializers, which may be trained.
+void ConstantsToInitializers(Graph& graph) {
+  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
+  for (const NodeId id : order) {
+    const Node& node = graph.node(id);
+    if (node.op_type != "Constant" || !node.domain.empty()) continue;
+    const Attribute* value = node.FindAttribute("value");
+    const auto* data = value ? std::get_if<TensorData>(&value->value) : nullptr;
+    if (data == nullptr || DataTypeSize(data->type) == 0) continue;
+    TensorData copy = *data;
+    copy.name = graph.value_name(node.outputs[0]);
+    copy.encoded = {};
+    graph.RemoveNode(id);
+    graph.AddInitializer(std::move(copy));
+  }
+}
+
+// Initializers that are declared as inputs too (IR 3) have their value alone.
+void UndeclareInitializers(Graph& graph) {
+  std::vector<ValueId> inputs;
+  for (const ValueId id : graph.inputs())
+    if (!graph.value(id).initializer) inputs.push_back(id);
+  graph.SetInputs(std::move(inputs));
+}
+
+ValueId AddLoss(Graph& graph, const ArtifactOptions& options,
+                const std::optional<Model>& loss_model) {
+  if (loss_model) return AddLossModel(graph, loss_model->graph);
+  if (!options.losses.empty()) return AddLosses(graph, options.losses);
+  if (graph.outputs().empty())
+    Throw(ErrorCode::kInvalidArgument, "the model has no output");
+  return graph.outputs()[0];
+}
+
+void SetOutputs(Graph& graph, ValueId loss, const ArtifactOptions& options) {
+  std::vector<ValueId> outputs = {loss};
+  for (const std::string& name : options.additional_output_names) {
+    const ValueId id = graph.Find(name);
+    if (!id) {
+      Throw(ErrorCode::kNotFound,
+            "the additional output \"{}\" is no value of the model", name);
+    }
+    const Value& value = graph.value(id);
+    if (value.is_input || value.initializer) {
+      Throw(ErrorCode::kInvalidArgument,
+            "the additional output \"{}\" is an input of the model", name);
+    }
+    if (std::ranges::find(outputs, id) == outputs.end()) outputs.push_back(id);
+  }
+  graph.SetOutputs(std::move(outputs));
+}
+
+std::vector<TensorData> TakeInitializers(Graph& graph,
+                                         const std::vector<ValueId>& ids) {
+  std::vector<TensorData> taken;
+  for (const ValueId id : ids) {
+    taken.push_back(*graph.value(id).initializer);
+    graph.RemoveInitializer(id);
+  }
+  return taken;
+}
+
+void AppendInputs(Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<ValueId> inputs(graph.inputs().begin(), graph.inputs().end());
+  inputs.insert(inputs.end(), ids.begin(), ids.end());
+  graph.SetInputs(std::move(inputs));
+}
+
+// --- Switches
+
+void SwitchToEval(Graph& graph) {
+  for (const NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    if (!node.domain.empty()) continue;
+    if (node.op_type == "Dropout" && node.input(2)) node.inputs.resize(2);
+    if (node.op_type == "BatchNormalization") {
+      if (node.FindAttribute("training_mode") != nullptr)
+        node.SetAttribute("training_mode", int64_t{0});
+      // Statistics that nobody reads: such a node may have one output only.
+      for (size_t i = 1; i < node.outputs.size(); ++i)
+        if (node.outputs[i]) graph.value(node.outputs[i]).producer = {};
+      node.outputs.resize(1);
+    }
+  }
+}
+
+void SwitchDropout(Graph& graph, Node& node) {
+  GraphBuilder builder(graph, "");
+  const ValueId on = builder.Scalar(1, DataType::kBool).id;
+  if (node.inputs.size() < 3) node.inputs.resize(3);
+  node.inputs[2] = on;
+}
+
+void SwitchBatchNorm(Graph& graph, NodeId id) {
+  Node& node = graph.node(id);
+  node.SetAttribute("training_mode", int64_t{1});
+  if (node.outputs.size() < 3) node.outputs.resize(3);
+  for (size_t i = 1; i < 3; ++i) {
+    if (node.outputs[i]) continue;
+    const std::string name =
+        fmt::format("{}_running_{}", graph.value_name(node.outputs[0]),
+                    i == 1 ? "mean" : "var");
+    const ValueId output = graph.AddValue(graph.FreshName(name));
+    node.outputs[i] = output;
+    graph.value(output).producer = id;
+  }
+}
+
+void SwitchToTraining(Graph& graph, const std::set<ValueId>& trainable) {
+  for (const NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    if (!node.domain.empty()) continue;
+    if (node.op_type == "Dropout") SwitchDropout(graph, node);
+    if (TrainsOnBatch(graph, node, trainable)) SwitchBatchNorm(graph, id);
+  }
+}
+
+// --- Gradients
+
+void RequireFloatLoss(const Graph& graph, ValueId loss) {
+  const DataType type = graph.value(loss).type.element;
+  if (type == DataType::kFloat32 || type == DataType::kFloat64 ||
+      type == DataType::kFloat16 || type == DataType::kBfloat16)
+    return;
+  Throw(ErrorCode::kInvalidArgument,
+        "the loss \"{}\" is of {}; a float type is wanted",
+        graph.value_name(loss), DataTypeName(type));
+}
+
+void Accumulate(Graph& graph, const std::vector<ValueId>& trained,
+                const std::vector<ValueId>& gradients) {
+  std::vector<ValueId> buffers;
+  for (const ValueId id : trained) {
+    ValueType type = graph.value(id).type;
+    type.encoded.clear();
+    buffers.push_back(graph.AddInput(
+        graph.value_name(id) + "_grad.accumulation.buffer", std::move(type)));
+  }
+  const std::vector<Dimension> one = {{.value = 1, .symbol = {}}};
+  const ValueType flag = ValueType::OfTensor(DataType::kBool, one);
+  const ValueId reset = graph.AddInput(std::string(kResetFlag), flag);
+  for (size_t i = 0; i < trained.size(); ++i) {
+    Node node;
+    node.name = fmt::format("GradientAccumulator{}", graph.outputs().size());
+    node.op_type = "InPlaceAccumulatorV2";
+    node.domain = kMicrosoft;
+    node.inputs = {buffers[i], gradients[i], reset};
+    const ValueId out = graph.AddValue(
+        graph.value_name(trained[i]) + "_grad.accumulation.out", flag);
+    node.outputs = {out};
+    graph.AddNode(std::move(node));
+    graph.MarkOutput(out);
+  }
+}
+
+void AddGradients(Graph& graph, ValueId loss,
+                  const std::vector<ValueId>& trained,
+                  std::span<const CustomOpDomain* const> custom_ops) {
+  const ValueId outputs[] = {loss};
+  const ValueId seeds[] = {AddScalarSeed(graph, loss)};
+  const std::vector<ValueId> gradients =
+      Differentiate(graph, outputs, seeds, trained, {.custom = custom_ops});
+  std::string unreached;
+  for (size_t i = 0; i < trained.size(); ++i) {
+    if (gradients[i]) continue;
+    unreached += fmt::format("{}\"{}\"", unreached.empty() ? "" : ", ",
+                             graph.value_name(trained[i]));
+  }
+  if (!unreached.empty()) {
+    Throw(ErrorCode::kInvalidArgument,
+          "the loss \"{}\" does not depend on {}, which should be trained",
+          graph.value_name(loss), unreached);
+  }
+  graph.opset_imports[std::string(kMicrosoft)] = 1;
+  Accumulate(graph, trained, gradients);
+  graph.SortNodes();
+}
+
+std::vector<std::string> Names(const Graph& graph,
+                               std::span<const ValueId> ids) {
+  std::vector<std::string> names;
+  for (const ValueId id : ids) names.push_back(graph.value_name(id));
+  return names;
+}
+
+// What only Strop runs.
+void NoteStropOps(const Graph& graph, ArtifactReport& report) {
+  std::set<std::string> ops;
+  for (const NodeId id : graph.order())
+    if (graph.node(id).domain == kStrop) ops.insert(graph.node(id).op_type);
+  for (const std::string& op : ops) {
+    report.notes.push_back(fmt::format(
+        "the training model holds strop.{}, which runs in Strop only", op));
+  }
+}
+
+}  // namespace
+
+TrainingModels MakeTrainingModels(
+    Model base, const ArtifactOptions& options,
+    std::optional<Model> loss_model,
+    std::span<const CustomOpDomain* const> custom_ops) {
+  Graph& graph = base.graph;
+  ConstantsToInitializers(graph);
+  UndeclareInitializers(graph);
+  const ValueId loss = AddLoss(graph, options, loss_model);
+  InferShapes(graph, custom_ops);
+  RequireFloatLoss(graph, loss);
+  const ParameterChoice choice =
+      ChooseParameters(graph, options, loss, custom_ops);
+  SetOutputs(graph, loss, options);
+
+  TrainingModels models;
+  models.report.trainable = Names(graph, choice.trainable);
+  models.report.frozen = Names(graph, choice.frozen);
+  models.report.loss_name = graph.value_name(loss);
+  models.report.user_inputs = Names(graph, graph.inputs());
+  models.report.user_outputs = Names(graph, graph.outputs());
+
+  // Both kinds in the order of the initializers.
+  std::vector<ValueId> parameters;
+  for (const ValueId id : graph.initializers()) {
+    if (std::ranges::find(choice.trainable, id) != choice.trainable.end() ||
+        std::ranges::find(choice.frozen, id) != choice.frozen.end())
+      parameters.push_back(id);
+  }
+  models.trainable = TakeInitializers(graph, choice.trainable);
+  models.frozen = TakeInitializers(graph, choice.frozen);
+  AppendInputs(graph, parameters);
+  RemoveDead(graph);
+
+  models.eval = base;
+  SwitchToEval(models.eval.graph);
+  models.training = std::move(base);
+  Graph& training = models.training.graph;
+  std::set<ValueId> trainable(choice.trainable.begin(), choice.trainable.end());
+  SwitchToTraining(training, trainable);
+  // In the order of the inputs.
+  std::vector<ValueId> trained;
+  for (const ValueId id : training.inputs()) {
+    if (trainable.contains(id) ||
+        std::ranges::find(choice.trained_inputs, id) !=
+            choice.trained_inputs.end())
+      trained.push_back(id);
+  }
+  AddGradients(training, loss, trained, custom_ops);
+  RemoveDead(training);
+  NoteStropOps(training, models.report);
+  if (options.optimizer != OptimizerKind::kNone && !trainable.empty()) {
+    models.optimizer = MakeOptimizerModel(
+        options, models.trainable.front().type, training.opset(kOnnx),
+        models.training.ir_version);
+  }
+  return models;
+}
+
+}  // namespace strop
