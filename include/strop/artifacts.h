@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,9 +53,9 @@ struct Loss {
   Reduction reduction = Reduction::kMean;
   // Cross entropy: one weight a class. BCE: factors of the loss, which
   // broadcast to it.
-  std::optional<OwnedTensor> weights = {};
-  std::optional<OwnedTensor> positive_weights = {};  // BCE
-  std::optional<int64_t> ignore_index = {};          // cross entropy
+  std::shared_ptr<const OwnedTensor> weights = {};
+  std::shared_ptr<const OwnedTensor> positive_weights = {};  // BCE
+  std::optional<int64_t> ignore_index = {};                  // cross entropy
 };
 
 // The numbers are those of ONNX Runtime's OptimType.

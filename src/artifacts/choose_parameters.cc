@@ -64,12 +64,11 @@ std::string ShapeText(const std::vector<int64_t>& dims) {
   std::string text;
   for (size_t i = 0; i < std::min(kOffered, near.size()); ++i) {
     const TensorData& data = *graph.value(near[i].second).initializer;
-    text += fmt::format("{}\"{}\" {} of shape {}", i == 0 ? "" : ", ",
-                        data.name, DataTypeName(data.type),
-                        ShapeText(data.dims));
+    text +=
+        fmt::format("{}\"{}\" {} of shape {}", i == 0 ? "" : ", ", data.name,
+                    DataTypeName(data.type), ShapeText(data.dims));
   }
-  Throw(ErrorCode::kNotFound,
-        "the model has no parameter {} \"{}\"{}{}",
+  Throw(ErrorCode::kNotFound, "the model has no parameter {} \"{}\"{}{}",
         IsGlob(name) ? "that matches" : "called", name,
         text.empty() ? "" : "; near names are ", text);
 }

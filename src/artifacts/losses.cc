@@ -30,13 +30,12 @@ class LossWriter {
       }
       case LossKind::kL1: {
         const Var difference = x - TargetFor(loss, x, count);
-        return Reduced(loss, builder_.Op("Abs", {difference}), "abs_output",
-                       3);
+        return Reduced(loss, builder_.Op("Abs", {difference}), "abs_output", 3);
       }
       case LossKind::kBinaryCrossEntropyWithLogits: {
         const Var target = TargetFor(loss, x, count);
-        const int factors = 2 * (int{loss.weights.has_value()} +
-                                 int{loss.positive_weights.has_value()});
+        const int factors = 2 * (int{loss.weights != nullptr} +
+                                 int{loss.positive_weights != nullptr});
         return Reduced(loss, BinaryCrossEntropy(loss, x, target), "neg_output",
                        21 + factors);
       }
@@ -53,13 +52,13 @@ class LossWriter {
       total = total ? total + part : part;
     }
     const int n = static_cast<int>(parts.size());
-    if (n == 1) {
-      Name(total, "mul_output", 2);
-    } else {
-      Name(total, "add_output", 3 * n + 2 * (n - 2) + 1);
-    }
+    const int last = n == 1 ? 2 : 3 * n + 2 * (n - 2) + 1;
+    Name(total, n == 1 ? "mul_output" : "add_output", last);
+    used_ += last + 1;
     return total;
   }
+
+  int names_used() const { return used_; }
 
  private:
   Var InputOf(const Loss& loss) {
@@ -101,9 +100,8 @@ class LossWriter {
   }
 
   Var TargetFor(const Loss& loss, Var x, size_t count) {
-    return TargetNamed(
-        TargetName(loss, "target", count),
-        ValueType::OfTensor(builder_.type(x), DeclaredDims(x)));
+    return TargetNamed(TargetName(loss, "target", count),
+                       ValueType::OfTensor(builder_.type(x), DeclaredDims(x)));
   }
 
   Var LabelsFor(const Loss& loss, Var x, size_t count) {
@@ -137,8 +135,8 @@ class LossWriter {
     if (loss.weights) weights = Weights(*loss.weights, "celoss.weight", type);
     const Var inputs[] = {x, labels, weights};
     const DataType types[] = {type, type};
-    const std::vector<Var> outputs = builder_.Ops(
-        "SoftmaxCrossEntropyLoss", inputs, types, attributes);
+    const std::vector<Var> outputs =
+        builder_.Ops("SoftmaxCrossEntropyLoss", inputs, types, attributes);
     Name(outputs[0], "loss", 2);
     Name(outputs[1], "log_prob", 3);
     used_ += 4;
@@ -206,19 +204,19 @@ class LossWriter {
   Graph& graph_;
   GraphBuilder builder_;
   int used_ = 0;  // generated names of the losses before
-
 };
 
 }  // namespace
 
-ValueId AddLosses(Graph& graph, const std::vector<Loss>& losses) {
+AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses) {
   InferShapes(graph);
   LossWriter writer(graph);
   std::vector<Var> parts;
   for (const Loss& loss : losses)
     parts.push_back(writer.Write(loss, losses.size()));
-  if (losses.size() == 1 && losses[0].weight == 1) return parts[0].id;
-  return writer.Sum(parts, losses).id;
+  const bool plain = losses.size() == 1 && losses[0].weight == 1;
+  const Var loss = plain ? parts[0] : writer.Sum(parts, losses);
+  return {loss.id, writer.names_used()};
 }
 
 }  // namespace strop

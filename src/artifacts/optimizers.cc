@@ -3,6 +3,7 @@
 // The optimizer's model: one node over lists of tensors, with a clip before
 // it where it was asked for.
 #include "artifacts/training_graphs.h"
+#include "base/throw.h"
 #include "ops/graph_builder.h"
 
 namespace strop {
@@ -16,15 +17,17 @@ ValueType ListOf(DataType type) {
   return list;
 }
 
-ValueId AddClip(Graph& graph, ValueId gradients, DataType type,
+ValueId AddClip(Graph& graph, ValueId gradients, const OptimizerTraits& traits,
                 float max_norm) {
   Node clip;
-  clip.name = "onnx::InplaceClipGradNorm::2";
+  clip.name =
+      fmt::format("onnx::InplaceClipGradNorm::{}", traits.names_used + 2);
   clip.op_type = "InplaceClipGradNorm";
   clip.domain = kMicrosoft;
   clip.inputs = {gradients};
-  const ValueId clipped =
-      graph.AddValue("onnx::clip_grad_norm_output::1", ListOf(type));
+  const ValueId clipped = graph.AddValue(
+      fmt::format("onnx::clip_grad_norm_output::{}", traits.names_used + 1),
+      ListOf(traits.type));
   clip.outputs = {clipped};
   clip.SetAttribute("max_norm", max_norm);
   graph.AddNode(std::move(clip));
@@ -43,10 +46,12 @@ void SetAdamW(Node& node, const AdamWOptions& options) {
 
 }  // namespace
 
-Model MakeOptimizerModel(const ArtifactOptions& options, DataType type,
-                         int64_t opset, int64_t ir_version) {
+Model MakeOptimizerModel(const ArtifactOptions& options,
+                         const OptimizerTraits& traits) {
+  const DataType type = traits.type;
+  const int64_t opset = traits.opset;
   Model model;
-  model.ir_version = ir_version;
+  model.ir_version = traits.ir_version;
   model.producer_name = "strop";
   Graph& graph = model.graph;
   graph.name = "graph";
@@ -67,9 +72,9 @@ Model MakeOptimizerModel(const ArtifactOptions& options, DataType type,
   ValueId second;
   if (adamw) second = graph.AddInput("second_order_moments", ListOf(type));
   if (options.clip_grad_norm)
-    gradients = AddClip(graph, gradients, type, *options.clip_grad_norm);
+    gradients = AddClip(graph, gradients, traits, *options.clip_grad_norm);
 
-  const int named = options.clip_grad_norm ? 2 : 0;
+  const int named = traits.names_used + (options.clip_grad_norm ? 2 : 0);
   Node node;
   node.domain = kMicrosoft;
   if (adamw) {

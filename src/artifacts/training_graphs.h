@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/parameter_store.h"
 #include "graph/graph.h"
 #include "strop/artifacts.h"
 
@@ -29,14 +30,28 @@ TrainingModels MakeTrainingModels(
     std::optional<Model> loss_model = {},
     std::span<const CustomOpDomain* const> custom_ops = {});
 
-// The optimizer's model, for parameters of element type `type` in a model
-// of this opset and IR version.
-Model MakeOptimizerModel(const ArtifactOptions& options, DataType type,
-                         int64_t opset, int64_t ir_version);
+// The checkpoint of the models.
+ParameterStore MakeParameterStore(const TrainingModels& models,
+                                  const Environment& environment);
 
-// Appends the loss to the graph and returns its value; adds the inputs of the
-// targets. Infers shapes before.
-ValueId AddLosses(Graph& graph, const std::vector<Loss>& losses);
+// What the optimizer's model has in common with the training model.
+struct OptimizerTraits {
+  DataType type = DataType::kFloat32;  // of the parameters
+  int64_t opset = 0, ir_version = 0;
+  int names_used = 0;  // generated names are numbered through all files
+};
+
+Model MakeOptimizerModel(const ArtifactOptions& options,
+                         const OptimizerTraits& traits);
+
+struct AddedLoss {
+  ValueId value;
+  int names_used = 0;
+};
+
+// Appends the loss to the graph, with the inputs of the targets. Infers
+// shapes before.
+AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses);
 // The same for a model's graph.
 ValueId AddLossModel(Graph& graph, const Graph& loss);
 

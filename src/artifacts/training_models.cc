@@ -42,13 +42,13 @@ void UndeclareInitializers(Graph& graph) {
   graph.SetInputs(std::move(inputs));
 }
 
-ValueId AddLoss(Graph& graph, const ArtifactOptions& options,
-                const std::optional<Model>& loss_model) {
-  if (loss_model) return AddLossModel(graph, loss_model->graph);
+AddedLoss AddLoss(Graph& graph, const ArtifactOptions& options,
+                  const std::optional<Model>& loss_model) {
+  if (loss_model) return {AddLossModel(graph, loss_model->graph)};
   if (!options.losses.empty()) return AddLosses(graph, options.losses);
   if (graph.outputs().empty())
     Throw(ErrorCode::kInvalidArgument, "the model has no output");
-  return graph.outputs()[0];
+  return {graph.outputs()[0]};
 }
 
 void SetOutputs(Graph& graph, ValueId loss, const ArtifactOptions& options) {
@@ -216,13 +216,12 @@ void NoteStropOps(const Graph& graph, ArtifactReport& report) {
 }  // namespace
 
 TrainingModels MakeTrainingModels(
-    Model base, const ArtifactOptions& options,
-    std::optional<Model> loss_model,
+    Model base, const ArtifactOptions& options, std::optional<Model> loss_model,
     std::span<const CustomOpDomain* const> custom_ops) {
   Graph& graph = base.graph;
   ConstantsToInitializers(graph);
   UndeclareInitializers(graph);
-  const ValueId loss = AddLoss(graph, options, loss_model);
+  const auto [loss, names_used] = AddLoss(graph, options, loss_model);
   InferShapes(graph, custom_ops);
   RequireFloatLoss(graph, loss);
   const ParameterChoice choice =
@@ -266,9 +265,11 @@ TrainingModels MakeTrainingModels(
   RemoveDead(training);
   NoteStropOps(training, models.report);
   if (options.optimizer != OptimizerKind::kNone && !trainable.empty()) {
-    models.optimizer = MakeOptimizerModel(
-        options, models.trainable.front().type, training.opset(kOnnx),
-        models.training.ir_version);
+    models.optimizer =
+        MakeOptimizerModel(options, {.type = models.trainable.front().type,
+                                     .opset = training.opset(kOnnx),
+                                     .ir_version = models.training.ir_version,
+                                     .names_used = names_used});
   }
   return models;
 }

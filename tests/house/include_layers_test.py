@@ -46,6 +46,7 @@ PUBLIC = {
     "optimizer.h": "training",
     "lr_scheduler.h": "training",
     "training_session.h": "training",
+    "artifacts.h": "artifacts",
     "strop.h": "training",
     "c_api.h": "capi",
 }

@@ -69,7 +69,7 @@ Case::Case(const std::string& name)
   const nlohmann::json recipe =
       nlohmann::json::parse(std::ifstream(folder_ / "recipe.json"));
   train_steps_ = recipe.at("train_steps");
-  resume_train_steps_ = recipe.at("resume_train_steps");
+  resume_train_steps_ = recipe.value("resume_train_steps", int64_t{0});
   accumulation_ = recipe.at("gradient_accumulation");
   learning_rate_ = recipe.at("lr");
   if (const auto& schedule = recipe.at("schedule"); !schedule.is_null()) {
@@ -82,6 +82,11 @@ Case::Case(const std::string& name)
 }
 
 ModelIdentifiers Case::models() const {
+  if (!artifacts_.empty()) {
+    return {.train = artifact("training_model.onnx"),
+            .eval = artifact("eval_model.onnx"),
+            .optimizer = artifact("optimizer_model.onnx")};
+  }
   // ORT's own eval model of some cases is malformed.
   const auto fixed = file("eval_model_fixed.onnx");
   return {
@@ -130,7 +135,7 @@ TrainingRun::TrainingRun(const Case& golden, const std::string& checkpoint,
                          int threads, const SessionOptions& options)
     : golden_(golden),
       environment_({.num_threads = threads, .log = {}, .files = {}}),
-      state_(CheckpointState::Load(golden.file(checkpoint), environment_)),
+      state_(CheckpointState::Load(golden.artifact(checkpoint), environment_)),
       module_(std::make_unique<Module>(golden.models(), &state_, options,
                                        environment_)),
       optimizer_(std::make_shared<Optimizer>(golden.models(), &state_, options,

@@ -37,6 +37,13 @@ class Case {
     return folder_ / name;
   }
   ModelIdentifiers models() const;
+  // Runs take models and checkpoint from this folder instead.
+  void UseArtifacts(std::filesystem::path folder) {
+    artifacts_ = std::move(folder);
+  }
+  std::filesystem::path artifact(const std::string& name) const {
+    return (artifacts_.empty() ? folder_ : artifacts_) / name;
+  }
 
   const std::string& name() const { return name_; }
   int64_t train_steps() const { return train_steps_; }
@@ -65,7 +72,7 @@ class Case {
 
  private:
   std::string name_;
-  std::filesystem::path folder_;
+  std::filesystem::path folder_, artifacts_;
   Arrays inputs_, expected_;
   int64_t train_steps_ = 0, resume_train_steps_ = 0, accumulation_ = 1;
   float learning_rate_ = 0;

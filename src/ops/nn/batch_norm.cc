@@ -230,7 +230,8 @@ void FrozenGradient(GradientContext& c) {
   if (!IsSpatial(c.node())) c.Fail("has no gradient with spatial = 0");
   std::vector<int64_t> axes = {0};
   for (size_t i = 2; i < *rank; ++i) axes.push_back(static_cast<int64_t>(i));
-  const auto sums = [&](Var x) { return b.ReduceSum(x, axes, false); };
+  // A batch without further axes has one channel.
+  const auto sums = [&](Var x) { return b.ReduceSum(x, axes, *rank == 1); };
   const double epsilon = c.node().Float("epsilon", 1e-5f);
   const Var r = 1 / b.Op("Sqrt", {c.x(4) + epsilon});
   const Var slope = c.x(1) * r;
