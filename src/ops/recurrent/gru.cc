@@ -10,6 +10,7 @@
 //   h' = (1 - z) g + z h
 //
 // GRUTraining also gives z, r and g of every step, after their functions.
+#include "ops/gradient.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace strop::ops {
@@ -301,10 +302,37 @@ constexpr ReferenceKernel kForward = Instantiate<Floats>(
 
 }  // namespace
 
-extern constexpr OpDef kGRU = ForwardOp("GRU", "", 6, 2, InferGru, kForward);
+namespace {
 
-extern constexpr OpDef kGRUTraining =
-    ForwardOp("GRUTraining", kMicrosoft, 6, 3, InferGruTraining, kForward);
+// Through ONNX Runtime's ops: the forward one keeps what the gradient wants.
+void GruGradient(GradientContext& c) {
+  if (c.has_dy(2)) c.Fail("has a gradient for its first outputs only");
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  c.Become("GRUTraining", kMicrosoft);
+  const Var states = c.AddedOutput(0, "all_hidden_states", type);
+  const Var gates = c.AddedOutput(2, "zrh", type);
+  const Var inputs[] = {c.x(0), c.x(1), c.x(2), c.x(3),  c.x(4),
+                        c.x(5), states, gates,  c.dy(0), c.dy(1)};
+  // The kernel of ONNX Runtime wants dW and dR in any case.
+  constexpr size_t kSlots[] = {0, 1, 2, 3, 5};
+  DataType types[std::size(kSlots)];
+  for (size_t i = 0; i < std::size(kSlots); ++i) {
+    const bool wanted = c.needs(kSlots[i]) || i == 1 || i == 2;
+    types[i] = wanted ? type : DataType::kUndefined;
+  }
+  const auto gradients =
+      b.Ops("GRUGrad", inputs, types, c.attributes(), kMicrosoft);
+  for (size_t i = 0; i < std::size(kSlots); ++i) c.Set(kSlots[i], gradients[i]);
+}
+
+}  // namespace
+
+extern constexpr OpDef kGRU =
+    ForwardOp("GRU", "", 6, 2, InferGru, kForward, GruGradient);
+
+extern constexpr OpDef kGRUTraining = ForwardOp(
+    "GRUTraining", kMicrosoft, 6, 3, InferGruTraining, kForward, GruGradient);
 
 extern constexpr OpDef kGRUGrad = GradientOp(
     "GRUGrad", 10, 5, InferGruGrad,

@@ -12,6 +12,7 @@
 //
 // LSTMTraining also gives c and the gates of every step, in the order
 // i, o, f, g and after their functions: all that LSTMGrad needs to know.
+#include "ops/gradient.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace strop::ops {
@@ -336,10 +337,40 @@ constexpr ReferenceKernel kForward = Instantiate<Floats>(
 
 }  // namespace
 
-extern constexpr OpDef kLSTM = ForwardOp("LSTM", "", 8, 3, InferLstm, kForward);
+namespace {
+
+// Through ONNX Runtime's ops: the forward one keeps what the gradient wants.
+void LstmGradient(GradientContext& c) {
+  if (c.has_dy(3) || c.has_dy(4))
+    c.Fail("has a gradient for its first outputs only");
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  c.Become("LSTMTraining", kMicrosoft);
+  const Var states = c.AddedOutput(0, "all_hidden_states", type);
+  const Var cells = c.AddedOutput(3, "all_cell_states", type);
+  const Var gates = c.AddedOutput(4, "iofc", type);
+  const Var inputs[] = {c.x(0), c.x(1), c.x(2), c.x(4),  c.x(5),  c.x(6),
+                        states, cells,  gates,  c.dy(0), c.dy(1), c.dy(2)};
+  // The kernel of ONNX Runtime wants dW and dR in any case.
+  constexpr size_t kSlots[] = {0, 1, 2, 3, 5, 6, 7};
+  DataType types[std::size(kSlots)];
+  for (size_t i = 0; i < std::size(kSlots); ++i) {
+    const bool wanted = c.needs(kSlots[i]) || i == 1 || i == 2;
+    types[i] = wanted ? type : DataType::kUndefined;
+  }
+  const auto gradients =
+      b.Ops("LSTMGrad", inputs, types, c.attributes(), kMicrosoft);
+  for (size_t i = 0; i < std::size(kSlots); ++i) c.Set(kSlots[i], gradients[i]);
+}
+
+}  // namespace
+
+extern constexpr OpDef kLSTM =
+    ForwardOp("LSTM", "", 8, 3, InferLstm, kForward, LstmGradient);
 
 extern constexpr OpDef kLSTMTraining =
-    ForwardOp("LSTMTraining", kMicrosoft, 8, 5, InferLstmTraining, kForward);
+    ForwardOp("LSTMTraining", kMicrosoft, 8, 5, InferLstmTraining, kForward,
+              LstmGradient);
 
 // ONNX Runtime's op ends before the peepholes, without which gradients of a
 // model that has them are wrong; passes/name_peepholes.cc adds them.

@@ -370,13 +370,15 @@ using InferFunction = void (*)(InferContext&);
 // X, W, R and up to `inputs` inputs, the lengths among them input 4.
 constexpr OpDef ForwardOp(std::string_view name, std::string_view domain,
                           int inputs, int outputs, InferFunction infer,
-                          const ReferenceKernel& reference) {
+                          const ReferenceKernel& reference,
+                          GradientRule gradient = nullptr) {
   return {.name = name,
           .domain = domain,
           .inputs = {3, inputs},
           .outputs = {0, outputs},
           .infer = infer,
           .reference = reference,
+          .gradient = Rule(gradient),
           .stops_gradient = {4}};
 }
 constexpr OpDef GradientOp(std::string_view name, int inputs, int outputs,
