@@ -17,12 +17,13 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "strop/environment.h"
-#include "strop/module.h"
 #include "strop/op.h"
+#include "strop/platform.h"
 #include "strop/tensor.h"
 
 namespace strop {
@@ -113,5 +114,40 @@ STROP_EXPORT ArtifactReport GenerateArtifacts(
     const ModelSource& model, const ArtifactOptions& options,
     const std::filesystem::path& folder, const Environment& environment,
     std::span<const CustomOpDomain* const> custom_ops = {});
+
+// --- Can a model be trained?
+
+struct ParameterReport {
+  std::string name;
+  DataType type = DataType::kUndefined;
+  std::vector<int64_t> dims;
+  // An output depends on it, and no blocker stands in between.
+  bool trains = false;
+  std::string why_not = {};  // where it does not
+};
+
+struct TrainabilityReport {
+  int64_t opset = 0, ir_version = 0;
+  size_t node_count = 0;
+  // Inputs and outputs as "name float32 [batch, 784]".
+  std::vector<std::string> inputs, outputs;
+  std::vector<ParameterReport> parameters;  // of float types
+  // Everything that a gradient cannot pass, each "[Op "name"] ...".
+  std::vector<std::string> blockers;
+  // Nodes whose shapes could not be inferred.
+  std::vector<std::string> notes;
+
+  bool can_train() const {
+    for (const ParameterReport& parameter : parameters)
+      if (parameter.trains) return blockers.empty();
+    return false;
+  }
+};
+
+// Looks at the way from every float parameter to every float output. Throws
+// where the model cannot be read.
+STROP_EXPORT TrainabilityReport
+CheckTrainability(const ModelSource& model, const Environment& environment,
+                  std::span<const CustomOpDomain* const> custom_ops = {});
 
 }  // namespace strop

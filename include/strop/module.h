@@ -19,7 +19,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "strop/checkpoint_state.h"
@@ -30,11 +29,6 @@
 #include "strop/tensor.h"
 
 namespace strop {
-
-// A model file by path, or its bytes, which need to live during the
-// constructor only.
-using ModelSource =
-    std::variant<std::filesystem::path, std::span<const std::byte>>;
 
 struct ModelIdentifiers {
   ModelSource train;

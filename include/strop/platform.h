@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "strop/error.h"
@@ -28,6 +29,10 @@ struct FileContents {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 };
+
+// A model file by path, or its bytes, which need to live during the call only.
+using ModelSource =
+    std::variant<std::filesystem::path, std::span<const std::byte>>;
 
 // One file to be written: its parts follow each other without gaps.
 struct FileToWrite {

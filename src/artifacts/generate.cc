@@ -28,6 +28,13 @@ void AddParameters(ParameterStore& store, const std::vector<TensorData>& from,
   }
 }
 
+// Names alone; what stands for a value is what ONNX Runtime writes.
+void MakeNominal(ParameterStore& store) {
+  store.is_nominal = true;
+  for (Parameter& parameter : store.parameters)
+    parameter.value = Tensor(DataType::kFloat32, {}, nullptr);
+}
+
 }  // namespace
 
 ParameterStore MakeParameterStore(const TrainingModels& models,
@@ -50,32 +57,42 @@ ParameterStore MakeParameterStore(const TrainingModels& models,
   return store;
 }
 
-ArtifactReport GenerateArtifacts(
+EncodedArtifacts EncodeArtifacts(
     const ModelSource& model, const ArtifactOptions& options,
-    const std::filesystem::path& folder, const Environment& environment,
-    std::span<const CustomOpDomain* const> custom_ops) {
+    const Environment& environment,
+    std::span<const CustomOpDomain* const> custom) {
   std::optional<Model> loss_model;
   if (options.loss_model)
     loss_model = ReadSource(*options.loss_model, environment);
-  TrainingModels models =
-      MakeTrainingModels(ReadSource(model, environment), options,
-                         std::move(loss_model), custom_ops);
-  ParameterStore store = MakeParameterStore(models, environment);
+  TrainingModels models = MakeTrainingModels(
+      ReadSource(model, environment), options, std::move(loss_model), custom);
+  EncodedArtifacts encoded{
+      std::move(models.report), MakeParameterStore(models, environment), {}};
+  const auto add = [&](const char* name, const Model& made) {
+    encoded.models.push_back({options.prefix + name, EncodeOnnx(made)});
+  };
+  add("training_model.onnx", models.training);
+  add("eval_model.onnx", models.eval);
+  if (models.optimizer) add("optimizer_model.onnx", *models.optimizer);
+  return encoded;
+}
 
+ArtifactReport GenerateArtifacts(
+    const ModelSource& model, const ArtifactOptions& options,
+    const std::filesystem::path& folder, const Environment& environment,
+    std::span<const CustomOpDomain* const> custom) {
   // Everything is encoded before the first file is written.
-  FileSystem& files = environment.files();
-  std::vector<std::pair<std::string, std::string>> texts;
-  texts.emplace_back("training_model.onnx", EncodeOnnx(models.training));
-  texts.emplace_back("eval_model.onnx", EncodeOnnx(models.eval));
-  if (models.optimizer)
-    texts.emplace_back("optimizer_model.onnx", EncodeOnnx(*models.optimizer));
-  const auto path = [&](const std::string& name) {
+  EncodedArtifacts encoded =
+      EncodeArtifacts(model, options, environment, custom);
+  std::vector<FileToWrite> writes;
+  for (const EncodedModel& file : encoded.models) {
+    writes.push_back(
+        {folder / file.name, {std::as_bytes(std::span(file.bytes))}});
+  }
+  const auto path = [&](const char* name) {
     return folder / (options.prefix + name);
   };
-  std::vector<FileToWrite> writes;
-  for (const auto& [name, text] : texts)
-    writes.push_back({path(name), {std::as_bytes(std::span(text))}});
-  SerializedCheckpoint checkpoint = SerializeCheckpoint(store, false);
+  SerializedCheckpoint checkpoint = SerializeCheckpoint(encoded.store, false);
   if (checkpoint.has_external_data) {
     writes.push_back({ExternalDataPath(path("checkpoint")),
                       std::move(checkpoint.external_data)});
@@ -83,13 +100,19 @@ ArtifactReport GenerateArtifacts(
   writes.push_back({path("checkpoint"), {checkpoint.bytes}});
   SerializedCheckpoint nominal;
   if (options.nominal_checkpoint) {
-    store.is_nominal = true;
-    nominal = SerializeCheckpoint(store, false);
+    MakeNominal(encoded.store);
+    nominal = SerializeCheckpoint(encoded.store, false);
     writes.push_back({path("nominal_checkpoint"), {nominal.bytes}});
   }
-  std::filesystem::create_directories(folder);
-  files.Write(writes);
-  return models.report;
+  environment.files().CreateDirectories(folder);
+  environment.files().Write(writes);
+  return std::move(encoded.report);
+}
+
+TrainabilityReport CheckTrainability(
+    const ModelSource& model, const Environment& environment,
+    std::span<const CustomOpDomain* const> custom_ops) {
+  return CheckTrainabilityOf(ReadSource(model, environment), custom_ops);
 }
 
 }  // namespace strop

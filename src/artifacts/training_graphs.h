@@ -55,6 +55,28 @@ AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses);
 // The same for a model's graph.
 ValueId AddLossModel(Graph& graph, const Graph& loss);
 
+// The files of the artifacts, in memory; the checkpoint as the store that is
+// written.
+struct EncodedModel {
+  std::string name;
+  std::string bytes;
+};
+struct EncodedArtifacts {
+  ArtifactReport report;
+  ParameterStore store;
+  std::vector<EncodedModel> models;
+};
+EncodedArtifacts EncodeArtifacts(
+    const ModelSource& model, const ArtifactOptions& options,
+    const Environment& environment,
+    std::span<const CustomOpDomain* const> custom_ops = {});
+
+// Values of Constant nodes as initializers, which may be trained.
+void ConstantsToInitializers(Graph& graph);
+
+TrainabilityReport CheckTrainabilityOf(
+    Model model, std::span<const CustomOpDomain* const> custom_ops = {});
+
 // --- Choosing parameters
 
 struct ParameterChoice {

@@ -17,23 +17,6 @@ namespace {
 
 constexpr std::string_view kResetFlag = "lazy_reset_grad";
 
-// Values of Constant nodes as initializers, which may be trained.
-void ConstantsToInitializers(Graph& graph) {
-  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
-  for (const NodeId id : order) {
-    const Node& node = graph.node(id);
-    if (node.op_type != "Constant" || !node.domain.empty()) continue;
-    const Attribute* value = node.FindAttribute("value");
-    const auto* data = value ? std::get_if<TensorData>(&value->value) : nullptr;
-    if (data == nullptr || DataTypeSize(data->type) == 0) continue;
-    TensorData copy = *data;
-    copy.name = graph.value_name(node.outputs[0]);
-    copy.encoded = {};
-    graph.RemoveNode(id);
-    graph.AddInitializer(std::move(copy));
-  }
-}
-
 // Initializers that are declared as inputs too (IR 3) have their value alone.
 void UndeclareInitializers(Graph& graph) {
   std::vector<ValueId> inputs;
@@ -87,19 +70,33 @@ void AppendInputs(Graph& graph, const std::vector<ValueId>& ids) {
 
 // --- Switches
 
+// Below, Dropout has no way to say that it is in training.
+constexpr int64_t kDropoutWithMode = 12;
+
+// Statistics that nobody reads are no outputs any more: a node that does not
+// train may have one output only.
+void DropUnreadStatistics(Graph& graph, Node& node,
+                          const std::vector<std::vector<NodeId>>& consumers) {
+  while (node.outputs.size() > 1) {
+    const ValueId last = node.outputs.back();
+    if (last && (graph.value(last).is_output ||
+                 !consumers[static_cast<size_t>(last.index)].empty()))
+      return;
+    if (last) graph.value(last).producer = {};
+    node.outputs.pop_back();
+  }
+}
+
 void SwitchToEval(Graph& graph) {
+  const auto consumers = graph.Consumers();
   for (const NodeId id : graph.order()) {
     Node& node = graph.node(id);
     if (!node.domain.empty()) continue;
     if (node.op_type == "Dropout" && node.input(2)) node.inputs.resize(2);
-    if (node.op_type == "BatchNormalization") {
-      if (node.FindAttribute("training_mode") != nullptr)
-        node.SetAttribute("training_mode", int64_t{0});
-      // Statistics that nobody reads: such a node may have one output only.
-      for (size_t i = 1; i < node.outputs.size(); ++i)
-        if (node.outputs[i]) graph.value(node.outputs[i]).producer = {};
-      node.outputs.resize(1);
-    }
+    if (node.op_type != "BatchNormalization") continue;
+    if (node.FindAttribute("training_mode") != nullptr)
+      node.SetAttribute("training_mode", int64_t{0});
+    DropUnreadStatistics(graph, node, consumers);
   }
 }
 
@@ -125,11 +122,20 @@ void SwitchBatchNorm(Graph& graph, NodeId id) {
   }
 }
 
-void SwitchToTraining(Graph& graph, const std::set<ValueId>& trainable) {
+void SwitchToTraining(Graph& graph, const std::set<ValueId>& trainable,
+                      ArtifactReport& report) {
   for (const NodeId id : graph.order()) {
     Node& node = graph.node(id);
     if (!node.domain.empty()) continue;
-    if (node.op_type == "Dropout") SwitchDropout(graph, node);
+    if (node.op_type == "Dropout") {
+      if (graph.opset(kOnnx) >= kDropoutWithMode) {
+        SwitchDropout(graph, node);
+      } else {
+        report.notes.push_back(
+            fmt::format("{} drops nothing: opset {} cannot say that it should",
+                        Describe(graph, node), graph.opset(kOnnx)));
+      }
+    }
     if (TrainsOnBatch(graph, node, trainable)) SwitchBatchNorm(graph, id);
   }
 }
@@ -144,6 +150,17 @@ void RequireFloatLoss(const Graph& graph, ValueId loss) {
   Throw(ErrorCode::kInvalidArgument,
         "the loss \"{}\" is of {}; a float type is wanted",
         graph.value_name(loss), DataTypeName(type));
+}
+
+// Of a model that brings its loss itself.
+void RequireScalar(const Graph& graph, ValueId loss) {
+  const auto& dims = graph.value(loss).type.dims;
+  const auto is_one = [](const Dimension& d) { return d.value == 1; };
+  if (!dims || std::ranges::all_of(*dims, is_one)) return;
+  Throw(ErrorCode::kInvalidArgument,
+        "no loss was named: then the model's first output is the loss, but "
+        "\"{}\" has rank {}",
+        graph.value_name(loss), dims->size());
 }
 
 void Accumulate(Graph& graph, const std::vector<ValueId>& trained,
@@ -215,6 +232,22 @@ void NoteStropOps(const Graph& graph, ArtifactReport& report) {
 
 }  // namespace
 
+void ConstantsToInitializers(Graph& graph) {
+  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
+  for (const NodeId id : order) {
+    const Node& node = graph.node(id);
+    if (node.op_type != "Constant" || !node.domain.empty()) continue;
+    const Attribute* value = node.FindAttribute("value");
+    const auto* data = value ? std::get_if<TensorData>(&value->value) : nullptr;
+    if (data == nullptr || DataTypeSize(data->type) == 0) continue;
+    TensorData copy = *data;
+    copy.name = graph.value_name(node.outputs[0]);
+    copy.encoded = {};
+    graph.RemoveNode(id);
+    graph.AddInitializer(std::move(copy));
+  }
+}
+
 TrainingModels MakeTrainingModels(
     Model base, const ArtifactOptions& options, std::optional<Model> loss_model,
     std::span<const CustomOpDomain* const> custom_ops) {
@@ -224,6 +257,7 @@ TrainingModels MakeTrainingModels(
   const auto [loss, names_used] = AddLoss(graph, options, loss_model);
   InferShapes(graph, custom_ops);
   RequireFloatLoss(graph, loss);
+  if (options.losses.empty() && !loss_model) RequireScalar(graph, loss);
   const ParameterChoice choice =
       ChooseParameters(graph, options, loss, custom_ops);
   SetOutputs(graph, loss, options);
@@ -252,7 +286,7 @@ TrainingModels MakeTrainingModels(
   models.training = std::move(base);
   Graph& training = models.training.graph;
   std::set<ValueId> trainable(choice.trainable.begin(), choice.trainable.end());
-  SwitchToTraining(training, trainable);
+  SwitchToTraining(training, trainable, models.report);
   // In the order of the inputs.
   std::vector<ValueId> trained;
   for (const ValueId id : training.inputs()) {

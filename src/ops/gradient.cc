@@ -60,4 +60,12 @@ Attributes GradientContext::attributes() const {
   return copies;
 }
 
+DataType WidestFloat(GradientContext& c) {
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    if (c.has_input(i) && c.build().type(c.x(i)) == DataType::kFloat64)
+      return DataType::kFloat64;
+  }
+  return DataType::kFloat32;
+}
+
 }  // namespace strop

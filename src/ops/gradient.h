@@ -79,4 +79,8 @@ class GradientContext {
   std::vector<ValueId> output_gradients_, gradients_;
 };
 
+// The type to compute in where a node's floats may be of several: float64 if
+// one is, else float32.
+DataType WidestFloat(GradientContext& c);
+
 }  // namespace strop

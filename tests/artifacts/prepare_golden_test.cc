@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 
@@ -119,6 +120,22 @@ std::vector<std::string> Names(const Graph& graph,
   return names;
 }
 
+void ExpectSameState(const std::filesystem::path& ours_path,
+                     const std::filesystem::path& theirs_path,
+                     const Environment& environment) {
+  const auto ours = CheckpointState::Load(ours_path, environment);
+  const auto theirs = CheckpointState::Load(theirs_path, environment);
+  EXPECT_EQ(ours.is_nominal(), theirs.is_nominal());
+  ASSERT_EQ(ours.ParameterNames(), theirs.ParameterNames());
+  for (const std::string& name : theirs.ParameterNames()) {
+    EXPECT_EQ(ours.RequiresGrad(name), theirs.RequiresGrad(name)) << name;
+    if (ours.is_nominal()) continue;
+    EXPECT_TRUE(std::ranges::equal(ours.ParameterValue(name).bytes(),
+                                   theirs.ParameterValue(name).bytes()))
+        << name;
+  }
+}
+
 TEST_P(Interface, IsThatOfOrtsArtifacts) {
   const Environment environment;
   const Case golden(GetParam() == kConstantStatistics ? kWithStatistics
@@ -136,6 +153,10 @@ TEST_P(Interface, IsThatOfOrtsArtifacts) {
     EXPECT_EQ(Names(ours.graph, ours.graph.outputs()),
               Names(theirs.graph, theirs.graph.outputs()));
     EXPECT_EQ(ours.graph.opset(kOnnx), theirs.graph.opset(kOnnx));
+  }
+  for (const char* file : {"checkpoint", "nominal_checkpoint"}) {
+    if (std::filesystem::exists(golden.file(file)))
+      ExpectSameState(folder / file, golden.file(file), environment);
   }
   std::filesystem::remove_all(folder);
 }

@@ -73,7 +73,8 @@ class InstalledTree(unittest.TestCase):
 
     def test_program_runs(self):
         text = run(self.prefix / "bin" / "strop", "--help")
-        for verb in ("train", "eval", "export", "inspect"):
+        for verb in ("check", "prepare", "train", "eval", "export",
+                     "inspect"):
             self.assertIn(verb, text)
 
     def test_example_of_the_readme_trains(self):
@@ -86,7 +87,9 @@ class InstalledTree(unittest.TestCase):
         self.compile(source, program)
         # The example trains in the folder it is started in.
         work = self.scratch / "work"
-        shutil.copytree(ROOT / "examples/fashion_mnist/artifacts", work)
+        run(self.prefix / "bin" / "strop", "prepare",
+            ROOT / "examples/fashion_mnist/lenet.onnx",
+            "--loss", "cross_entropy", "-o", work)
         lines = run(program, cwd=work,
                     LD_LIBRARY_PATH=self.library).splitlines()
         losses = [float(line.split()[-1]) for line in lines if "loss" in line]

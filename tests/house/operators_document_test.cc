@@ -36,6 +36,11 @@ in float32. *integers* are the signed and unsigned ones of 8, 16, 32 and 64
 bits. An op without types runs a graph of its own, or is rewritten into others
 before it runs.
 
+"Gradient" says whether `strop prepare` can differentiate through the op: *yes*,
+*none* where it would make no sense (it is then not differentiable), *stops*
+where it is zero or where all inputs are integers, and nothing where a rule is
+missing or the op is one of a training graph's own.
+
 "Kernels" are the fast ones for the CPU, best first; each serves some shapes
 and types (`strop inspect --plan` tells which and why). All else runs on plain
 reference kernels.
@@ -90,6 +95,16 @@ std::string OpsetsOf(std::span<const OpDef* const> all, size_t index) {
   return is_newer ? fmt::format("{} and later", op.since) : "";
 }
 
+std::string_view GradientOf(const OpDef& op) {
+  if (op.gradient != nullptr) return "yes";
+  if (op.not_differentiable) return "none";
+  const size_t inputs =
+      std::min<size_t>(static_cast<size_t>(op.inputs.max), 31);
+  for (size_t i = 0; i < inputs; ++i)
+    if (!op.stops_gradient.contains(i)) return "";
+  return "stops";
+}
+
 std::string KernelsOf(const OpDef& op) {
   std::string names;
   for (const KernelEntry& kernel : KernelList()) {
@@ -105,12 +120,14 @@ std::string Section(std::string_view title, std::string_view domain) {
   const auto all = AllOps();
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i]->domain != domain) continue;
-    rows += fmt::format("| {} | {} | {} | {} |\n", all[i]->name,
-                        OpsetsOf(all, i), TypesOf(*all[i]), KernelsOf(*all[i]));
+    rows += fmt::format("| {} | {} | {} | {} | {} |\n", all[i]->name,
+                        OpsetsOf(all, i), TypesOf(*all[i]), GradientOf(*all[i]),
+                        KernelsOf(*all[i]));
   }
   if (rows.empty()) return "";
   return fmt::format(
-      "\n## {}\n\n| op | opsets | types | kernels |\n|---|---|---|---|\n{}",
+      "\n## {}\n\n| op | opsets | types | gradient | kernels |\n"
+      "|---|---|---|---|---|\n{}",
       title, rows);
 }
 

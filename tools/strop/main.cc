@@ -11,8 +11,12 @@
 namespace {
 
 using AddVerb = void (*)(CLI::App& app, int* exit_code);
-constexpr AddVerb kVerbs[] = {strop::AddTrainVerb, strop::AddEvalVerb,
-                              strop::AddExportVerb, strop::AddInspectVerb};
+constexpr AddVerb kVerbs[] = {
+#ifndef STROP_NO_AUTODIFF
+    strop::AddCheckVerb,  strop::AddPrepareVerb,
+#endif
+    strop::AddTrainVerb,  strop::AddEvalVerb,
+    strop::AddExportVerb, strop::AddInspectVerb};
 
 int Fail(const char* text, int exit_code) {
   std::fflush(stdout);

@@ -28,7 +28,8 @@ struct Arguments {
 void AddDataOptions(CLI::App& verb, TrainOptions& options) {
   verb.add_option("DIR", options.folder,
                   "Folder with training_model.onnx, optimizer_model.onnx, "
-                  "checkpoint and, if there is one, eval_model.onnx")
+                  "checkpoint and, if there is one, eval_model.onnx; or a "
+                  "model for inference, with --loss")
       ->check(CheckNotEmpty)
       ->required();
   verb.add_option("--input", options.data.inputs,
@@ -115,16 +116,20 @@ void AddFileOptions(CLI::App& verb, TrainOptions& options) {
 
 void AddTrainVerb(CLI::App& app, int* exit_code) {
   CLI::App* verb = app.add_subcommand(
-      "train", "Train the model of a folder of training artifacts");
+      "train", "Train a model, or that of a folder of training artifacts");
   auto arguments = std::make_shared<Arguments>();
   AddDataOptions(*verb, arguments->options);
+#ifndef STROP_NO_AUTODIFF
+  AddPrepareOptions(*verb, arguments->options.prepare);
+#endif
   AddRunOptions(*verb, *arguments);
   AddFileOptions(*verb, arguments->options);
   verb->footer(
       "Example:\n"
       "  strop train lenet --input input=train-images.idx.gz \\\n"
       "      --input labels=train-labels.idx.gz --scale input=1/255 "
-      "--epochs 5");
+      "--epochs 5\n"
+      "  strop train lenet.onnx --loss cross_entropy --input ...");
   verb->callback([verb, arguments, exit_code] {
     TrainOptions& options = arguments->options;
     if (verb->count("--shuffle") > 0) options.shuffle = arguments->shuffle;

@@ -18,6 +18,9 @@
 #include "evaluation.h"
 #include "interrupt.h"
 #include "metrics.h"
+#ifndef STROP_NO_AUTODIFF
+#include "prepared_files.h"
+#endif
 #include "progress.h"
 #include "run_state.h"
 #include "saturated.h"
@@ -50,10 +53,35 @@ std::filesystem::path OutputFolder(const TrainOptions& options,
 }
 
 // What is read is not written over; what cannot be written is said at once.
+#ifndef STROP_NO_AUTODIFF
+// The artifacts of a bare model, made in memory; null where `folder` is one.
+std::shared_ptr<FileSystem> PrepareModel(const TrainOptions& options,
+                                         const LogSink& log,
+                                         std::filesystem::path* folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(*folder, ignored) ||
+      (!options.prepare.any() && folder->extension() != ".onnx")) {
+    if (options.prepare.any()) {
+      ThrowUsage("--loss is for a model: {} is none", folder->string());
+    }
+    return nullptr;
+  }
+  auto files = std::make_shared<PreparedFiles>(*folder, options.prepare, log);
+  *folder = files->folder();
+  return files;
+}
+#else
+std::shared_ptr<FileSystem> PrepareModel(const TrainOptions&, const LogSink&,
+                                         std::filesystem::path*) {
+  return nullptr;
+}
+#endif
+
 void CheckTargets(const TrainOptions& options, const ArtifactFolder& artifacts,
                   const std::filesystem::path& output) {
   WriteGuard guard;
   guard.Protect(artifacts);
+  guard.Protect(options.folder);  // a bare model
   guard.Protect(options.data);
   guard.Protect(options.validation);
   guard.AllowFolder(output);
@@ -171,7 +199,7 @@ class TrainingRun {
     return std::make_unique<Environment>(
         EnvironmentOptions{.num_threads = static_cast<int>(threads),
                            .log = progress_.log_sink(),
-                           .files = nullptr});
+                           .files = prepared_});
   }
   void SetUpThreads();
   void SetUpSessions();
@@ -196,6 +224,8 @@ class TrainingRun {
 
   const TrainOptions& options_;
   Progress progress_;
+  std::filesystem::path folder_;
+  std::shared_ptr<FileSystem> prepared_;
   // Reads and writes the state; its threads never start. How many threads the
   // sessions have is in the checkpoint of a run that is resumed.
   std::unique_ptr<Environment> file_environment_;
@@ -230,9 +260,11 @@ class TrainingRun {
 
 TrainingRun::TrainingRun(const TrainOptions& options)
     : options_(options),
+      folder_(options.folder),
+      prepared_(PrepareModel(options, progress_.log_sink(), &folder_)),
       file_environment_(MakeEnvironment(/*threads=*/1)),
       files_(file_environment_->files()),
-      artifacts_(ArtifactFolder::Open(options.folder, files_)),
+      artifacts_(ArtifactFolder::Open(folder_, files_)),
       output_(OutputFolder(options, artifacts_, files_)),
       state_(LoadStart(options, artifacts_, output_, *file_environment_)) {
   CheckTargets(options, artifacts_, output_);

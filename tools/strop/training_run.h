@@ -7,13 +7,19 @@
 #include <string>
 
 #include "dataset.h"
+#ifndef STROP_NO_AUTODIFF
+#include "prepare_options.h"
+#endif
 
 namespace strop {
 
 // The options of `strop train`; what is not given is taken from the run that
 // is resumed, else from RunState's defaults.
 struct TrainOptions {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // or a bare model
+#ifndef STROP_NO_AUTODIFF
+  PrepareOptions prepare;  // for a bare model
+#endif
   DataOptions data;
   DataOptions validation{.option = "--validation", .inputs = {}, .scales = {}};
   std::filesystem::path checkpoint;  // to start from; empty: the folder's

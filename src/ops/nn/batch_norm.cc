@@ -206,7 +206,7 @@ void BatchNormInternalGradient(GradientContext& c) {
   const DataType type = b.type(c.x(1));
   const Var mean = c.AddedOutput(3, "saved_mean", type);
   const Var inverse = c.AddedOutput(4, "saved_inv_std", type);
-  const DataType types[] = {b.type(c.x()), type, type};
+  const DataType types[] = {b.type(c.x()), type, b.type(c.x(2))};
   const Var inputs[] = {c.dy(), c.x(0), c.x(1), mean, inverse};
   const auto gradients =
       b.Ops("BatchNormalizationGrad", inputs, types,
@@ -232,18 +232,23 @@ void FrozenGradient(GradientContext& c) {
   for (size_t i = 2; i < *rank; ++i) axes.push_back(static_cast<int64_t>(i));
   // A batch without further axes has one channel.
   const auto sums = [&](Var x) { return b.ReduceSum(x, axes, *rank == 1); };
+  const DataType wide = WidestFloat(c);
+  const auto in = [&](size_t i) { return b.Cast(c.x(i), wide); };
+  const auto set = [&](size_t i, Var gradient) {
+    c.Set(i, b.Cast(gradient, b.type(c.x(i))));
+  };
+  const Var dy = b.Cast(c.dy(), wide);
   const double epsilon = c.node().Float("epsilon", 1e-5f);
-  const Var r = 1 / b.Op("Sqrt", {c.x(4) + epsilon});
-  const Var slope = c.x(1) * r;
-  if (c.needs(0)) c.Set(0, c.dy() * PerChannel(c, slope, *rank));
-  const Var db = sums(c.dy());
-  c.Set(2, db);
-  if (c.needs(3)) c.Set(3, -(db * slope));
+  const Var r = 1 / b.Op("Sqrt", {in(4) + epsilon});
+  const Var slope = in(1) * r;
+  if (c.needs(0)) set(0, dy * PerChannel(c, slope, *rank));
+  const Var db = sums(dy);
+  set(2, db);
+  if (c.needs(3)) set(3, -(db * slope));
   if (!c.needs(1) && !c.needs(4)) return;
-  const Var centered = c.x() - PerChannel(c, c.x(3), *rank);
-  const Var along = sums(c.dy() * centered);
-  c.Set(1, along * r);
-  if (c.needs(4)) c.Set(4, along * slope * (r * r) * -0.5);
+  const Var along = sums(dy * (in(0) - PerChannel(c, in(3), *rank)));
+  set(1, along * r);
+  if (c.needs(4)) set(4, along * slope * (r * r) * -0.5);
 }
 
 // ONNX Runtime's own op gives what its gradient wants.

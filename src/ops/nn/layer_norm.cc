@@ -125,11 +125,9 @@ bool ScaleFitsGroup(GradientContext& c, size_t axes) {
 
 // With g = dy scale and n the normalized x, r its factor:
 //   dx = r (g - mean(g) - n mean(g n)), without mean(g) if not centered
-// Works in float32 for 16-bit types, as the op does.
 void NormalizedGradient(GradientContext& c, bool centered) {
   GraphBuilder& b = c.build();
-  const DataType type = b.type(c.x());
-  const DataType wide = AtLeastFloat32(type);
+  const DataType wide = WidestFloat(c);
   const std::vector<int64_t> axes = NormalizedAxes(c);
   const Var x = b.Cast(c.x(), wide), dy = b.Cast(c.dy(), wide);
   const auto mean = [&](Var v) {
@@ -147,7 +145,7 @@ void NormalizedGradient(GradientContext& c, bool centered) {
     const Var g = dy * b.Cast(c.x(1), wide);
     const Var along = n * mean(g * n);
     const Var dx = r * (centered ? g - mean(g) - along : g - along);
-    c.Set(0, b.Cast(dx, type));
+    c.Set(0, b.Cast(dx, b.type(c.x())));
   }
   if (c.needs(1)) {
     const Var dscale = b.ReduceToShapeOf(dy * n, c.x(), c.x(1));
@@ -173,8 +171,9 @@ void LayerNormGradient(GradientContext& c) {
   const DataType stash = AtLeastFloat32(type);
   const Var mean = c.AddedOutput(1, "mean", stash);
   const Var inverse = c.AddedOutput(2, "inv_std_dev", stash);
-  const DataType types[] = {type, b.type(c.x(1)),
-                            c.has_input(2) ? type : DataType::kUndefined};
+  const DataType types[] = {
+      type, b.type(c.x(1)),
+      c.has_input(2) ? b.type(c.x(2)) : DataType::kUndefined};
   const Var inputs[] = {c.dy(), c.x(0), c.x(1), mean, inverse};
   const auto gradients =
       b.Ops("LayerNormalizationGrad", inputs, types,

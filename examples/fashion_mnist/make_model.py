@@ -1,35 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the four training artifacts of LeNet-5 for Fashion-MNIST.
+"""Makes lenet.onnx: LeNet-5 for Fashion-MNIST, with random weights.
 
-The artifacts beside this script were made once, by it, with ONNX Runtime's
-last release that could train:
+The file beside this script was made once, by it:
 
-    pip install onnxruntime-training-cpu==1.19.2 onnx==1.17.0 "numpy<2"
-    python make_artifacts.py artifacts
+    pip install onnx==1.17.0 numpy
+    python make_model.py lenet.onnx
 """
 
-import importlib.util
-import pathlib
 import sys
-import types
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 CLASSES = 10
-
-
-def enter_training_package():
-    """Makes onnxruntime.training importable without its __init__.
-
-    That would import PyTorch, which none of this needs.
-    """
-    spec = importlib.util.find_spec("onnxruntime")
-    package = types.ModuleType("onnxruntime.training")
-    package.__path__ = [str(pathlib.Path(spec.origin).parent / "training")]
-    sys.modules["onnxruntime.training"] = package
 
 
 def lenet5(random):
@@ -81,7 +66,7 @@ def lenet5(random):
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT,
                                        ["batch", CLASSES])],
         initializers)
-    model = helper.make_model(graph, producer_name="make_artifacts",
+    model = helper.make_model(graph, producer_name="make_model",
                               opset_imports=[helper.make_opsetid("", 14)],
                               ir_version=8)
     onnx.checker.check_model(model, full_check=True)
@@ -89,21 +74,7 @@ def lenet5(random):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    enter_training_package()
-    from onnxruntime.training import artifacts
-
-    # ONNX Runtime 1.19.2 reads no newer files.
-    onnx.IR_VERSION = min(onnx.IR_VERSION, 10)
-    model = lenet5(np.random.default_rng(5))
-    artifacts.generate_artifacts(
-        model,
-        requires_grad=[tensor.name for tensor in model.graph.initializer],
-        loss=artifacts.LossType.CrossEntropyLoss,
-        optimizer=artifacts.OptimType.AdamW,
-        additional_output_names=["logits"],
-        artifact_directory=str(folder))
+    onnx.save(lenet5(np.random.default_rng(5)), sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bare models on the command line: check, prepare, and training from them.
+#include "strop/checkpoint_state.h"
+#include "strop/environment.h"
+#include "tools/golden.h"
+#include "tools/program.h"
+
+namespace strop {
+namespace {
+
+using std::filesystem::path;
+
+path ModelOf(const GoldenCase& golden) { return golden.folder / "model.onnx"; }
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Check, TellsThatAModelTrains) {
+  const GoldenCase golden("lenet_ce_sgd");
+  const ProgramResult result = RunProgram({"check", ModelOf(golden).string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Contains(result.out, "fc1.weight float32 (")) << result.out;
+  EXPECT_TRUE(Contains(result.out, "this model can be trained"));
+}
+
+TEST(Check, AFileThatIsNoModelIsAnError) {
+  const GoldenCase golden("lenet_ce_sgd");
+  const ProgramResult result =
+      RunProgram({"check", (golden.folder / "inputs.npz").string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(result.err.starts_with("strop: error: ")) << result.err;
+}
+
+TEST(Prepare, WritesTheFourFiles) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  const ProgramResult result = RunProgram(
+      {"prepare", ModelOf(golden).string(), "--loss", "cross_entropy",
+       "--train", "fc*", "--freeze", "conv*", "--optimizer", "sgd", "--clip",
+       "1", "-o", (folder / "made").string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Contains(result.out, "loss: onnx::loss::2")) << result.out;
+  EXPECT_TRUE(Contains(result.out, "trains 4 parameters")) << result.out;
+  for (const char* name : {"training_model.onnx", "eval_model.onnx",
+                           "optimizer_model.onnx", "checkpoint"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder / "made" / name)) << name;
+  }
+}
+
+TEST(Prepare, AnErrorWritesNothing) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  const std::string made = (folder / "made").string();
+  const std::string model = ModelOf(golden).string();
+  EXPECT_EQ(
+      RunProgram({"prepare", model, "--loss", "hinge", "-o", made}).exit_code,
+      2);
+  EXPECT_EQ(RunProgram({"prepare", model, "--loss", "mse:nothing", "-o", made})
+                .exit_code,
+            1);
+  EXPECT_EQ(RunProgram({"prepare", model, "--loss", "mse", "--train", "fc9*",
+                        "-o", made})
+                .exit_code,
+            1);
+  EXPECT_FALSE(std::filesystem::exists(made));
+}
+
+// From the bare model as from artifacts: ONNX Runtime's losses.
+TEST(TrainBareModel, LossesAreOrts) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  const int64_t steps = golden.recipe["train_steps"];
+  const auto& shape = golden.inputs.at(golden.recipe["user_inputs"][0]).shape();
+  const Arguments arguments = Arguments{"train",       ModelOf(golden).string(),
+                                        "--loss",      "cross_entropy",
+                                        "--optimizer", "sgd"} +
+                              golden.TrainInputs(folder, steps) +
+                              Arguments{"--no-shuffle",
+                                        "--batch-size",
+                                        std::to_string(shape[1]),
+                                        "--steps",
+                                        std::to_string(steps),
+                                        "--lr",
+                                        golden.recipe["lr"].dump(),
+                                        "--output",
+                                        (folder / "out").string(),
+                                        "--metrics",
+                                        (folder / "m.jsonl").string()};
+  const ProgramResult result = RunProgram(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::vector<float> expected = golden.Expected("train_loss");
+  std::vector<float> losses;
+  for (const auto& line : ReadLines(folder / "m.jsonl"))
+    if (line["event"] == "batch") losses.push_back(line["loss"]);
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 5e-6 * expected[0]) << i;
+  EXPECT_TRUE(std::filesystem::exists(folder / "out" / "checkpoint"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "out" / "model.onnx"));
+}
+
+TEST(TrainBareModel, TheModelIsNeverOverwritten) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  std::filesystem::copy(ModelOf(golden), folder / "model.onnx");
+  const ProgramResult result =
+      RunProgram(Arguments{"train", (folder / "model.onnx").string(), "--loss",
+                           "cross_entropy"} +
+                 golden.TrainInputs(folder, 2) +
+                 Arguments{"--steps", "1", "--output", (folder / "").string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(std::filesystem::file_size(folder / "model.onnx"),
+            std::filesystem::file_size(ModelOf(golden)));
+}
+
+}  // namespace
+}  // namespace strop

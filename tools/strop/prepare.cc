@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "base/throw.h"
+#include "prepare_options.h"
+#include "progress.h"
+#include "strop/environment.h"
+#include "usage.h"
+#include "verbs.h"
+
+namespace strop {
+namespace {
+
+struct Arguments {
+  std::filesystem::path model, output;
+  PrepareOptions options;
+  bool nominal = false;
+};
+
+int RunPrepare(const Arguments& arguments) {
+  Progress progress;
+  const Environment environment(
+      {.num_threads = 1, .log = progress.log_sink(), .files = nullptr});
+  ArtifactOptions options = ToArtifactOptions(arguments.options);
+  options.nominal_checkpoint = arguments.nominal;
+  std::error_code ignored;
+  if (std::filesystem::equivalent(arguments.output / "training_model.onnx",
+                                  arguments.model, ignored) ||
+      std::filesystem::equivalent(arguments.output / "eval_model.onnx",
+                                  arguments.model, ignored)) {
+    Throw(ErrorCode::kInvalidArgument,
+          "-o {}: the model {} would be overwritten", arguments.output.string(),
+          arguments.model.string());
+  }
+  const ArtifactReport report = GenerateArtifacts(
+      arguments.model, options, arguments.output, environment);
+  fmt::print(
+      "wrote {}: training_model.onnx, eval_model.onnx, "
+      "optimizer_model.onnx, checkpoint\n",
+      arguments.output.string());
+  fmt::print("loss: {}\ninputs: {}\noutputs: {}\n", report.loss_name,
+             fmt::join(report.user_inputs, ", "),
+             fmt::join(report.user_outputs, ", "));
+  fmt::print("trains {} parameters: {}\n", report.trainable.size(),
+             fmt::join(report.trainable, ", "));
+  if (!report.frozen.empty()) {
+    fmt::print("keeps {} as they are: {}\n", report.frozen.size(),
+               fmt::join(report.frozen, ", "));
+  }
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
+  return 0;
+}
+
+}  // namespace
+
+void AddPrepareVerb(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "prepare", "Make the artifacts that train a model from its .onnx file");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("MODEL", arguments->model, "A model for inference")
+      ->check(CheckNotEmpty)
+      ->required();
+  AddPrepareOptions(*verb, arguments->options);
+  verb->add_option("-o,--output", arguments->output,
+                   "Folder for the artifacts; it is made if it is not there")
+      ->check(CheckNotEmpty)
+      ->required();
+  verb->add_flag("--nominal", arguments->nominal,
+                 "Write nominal_checkpoint too: names without values");
+  verb->footer(
+      "Without a loss the model's first output is the loss.\n"
+      "Example:\n"
+      "  strop prepare lenet.onnx --loss cross_entropy --train 'fc*' -o lenet");
+  verb->callback(
+      [arguments, exit_code] { *exit_code = RunPrepare(*arguments); });
+}
+
+}  // namespace strop
