@@ -51,6 +51,24 @@ class Executor::Impl {
     constants_ = std::make_shared<const ConstantInputs>(std::move(constants));
   }
 
+  // Memory that is not to be had is asked for by somebody: the error names
+  // the largest value.
+  void ReserveFor(Arena& arena, const Plan& plan) const {
+    try {
+      arena.Reserve(std::max<size_t>(plan.arena_bytes, 1));
+    } catch (const Error& error) {
+      const auto largest = std::ranges::max_element(
+          plan.slots, {}, [](const PlanSlot& slot) { return slot.bytes; });
+      if (largest == plan.slots.end() || !largest->value) throw;
+      const Graph& graph = lowered_.graph;
+      const NodeId producer = graph.value(largest->value).producer;
+      Throw(error.code(), "{}\"{}\" is {} of shape {}: {}",
+            producer ? Describe(graph, graph.node(producer)) + " " : "",
+            graph.value_name(largest->value), DataTypeName(largest->info.type),
+            largest->info.shape.ToString(), error.what());
+    }
+  }
+
   void Run(std::span<const Argument> inputs, const RandomKey& random,
            const std::function<void()>& before_writes) {
     options_.budget->CountRun();
@@ -61,7 +79,7 @@ class Executor::Impl {
       RunSegments(entry, inputs, random, before_writes);
       return;
     }
-    arena_->Reserve(entry.bound->plan().arena_bytes);
+    ReserveFor(*arena_, entry.bound->plan());
     current_ = entry.bound.get();
     current_->Bind(arena_->base(), inputs);
     const Plan& plan = current_->plan();
@@ -194,7 +212,7 @@ class Executor::Impl {
       Segment& segment = segments_.emplace_back();
       segment.bound = std::move(bound);
       const Plan& plan = segment.bound->plan();
-      segment.arena.Reserve(std::max<size_t>(plan.arena_bytes, 1));
+      ReserveFor(segment.arena, plan);
       segment.bound->Bind(segment.arena.base(), inputs);
       current_ = segment.bound.get();
       const bool last = entry.sizer->done();

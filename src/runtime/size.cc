@@ -269,7 +269,10 @@ class Sizer::Impl {
       // Real work on data of this step is left to kernels.
       const size_t bytes = value.info.known->byte_count();
       if (value.varies && bytes > kFoldBytes) return false;
-      bytes_in += bytes;
+      // What is read twice counts once: Concat(x, x) grows.
+      const auto before = node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
+      if (std::find(node.inputs.begin(), before, node.inputs[i]) == before)
+        bytes_in += bytes;
     }
     for (ValueId output : node.outputs) {
       if (!output) continue;

@@ -132,10 +132,20 @@ constexpr OpDef kHuge = {
         },
     .reference = Instantiate<Floats>([]<class T>(const KernelContext&) {})};
 
+// Below what a plan refuses by itself: 2 TB.
+constexpr OpDef kLarge = {
+    .name = "Large",
+    .domain = "test",
+    .infer =
+        [](InferContext& c) {
+          c.SetOutput(0, DataType::kFloat64, Shape{int64_t{1} << 38});
+        },
+    .reference = Instantiate<Floats>([]<class T>(const KernelContext&) {})};
+
 const CustomOpDomain kTestDomain = {
     "test",
     {&kIncrement, &kPlus, &kFlat, &kCountPositive, &kTake, &kStore,
-     &kRefuseNegative, &kPlus3, &kHuge}};
+     &kRefuseNegative, &kPlus3, &kHuge, &kLarge}};
 const CustomOpDomain* const kDomains[] = {&kTestDomain};
 
 class GraphBuilder {
@@ -316,6 +326,23 @@ TEST(Executor, AValueTooLargeForAnyMachineIsAnError) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << error.what();
+  }
+}
+
+TEST(Executor, AnErrorOfMemoryNamesTheLargestValue) {
+  GraphBuilder b;
+  b.graph.MarkOutput(b.Op("Large", {b.Input("x")}, "y"));
+  Executor executor = b.Build();
+  std::vector<float> values = {1};
+  const Argument input = Arg(values);
+  try {
+    executor.Run({&input, 1}, {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+    EXPECT_TRUE(std::string_view(error.what())
+                    .starts_with("[Large \"y\"] \"y\" is float64 of shape"))
+        << error.what();
   }
 }
 

@@ -42,8 +42,19 @@ void RequireColumns(const InferContext& c, size_t i, size_t x,
 
 namespace {
 
+// The type that stash_type names, float32 by default.
+DataType StashType(const OpNode& node) {
+  const int64_t stash =
+      node.Int("stash_type", static_cast<int64_t>(DataType::kFloat32));
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat64,
+                              DataType::kFloat16, DataType::kBfloat16}) {
+    if (static_cast<int64_t>(type) == stash) return type;
+  }
+  Fail(node, "attribute stash_type is {}, which is no float type", stash);
+}
+
 // X, scale, bias (optional) -> Y, of the scale's type, mean, 1 / sqrt(variance
-// + epsilon)
+// + epsilon), of the type that stash_type names
 void InferLayerNorm(InferContext& c) {
   const TensorInfo& x = c.input(0);
   const LayerNormSizes s = ReadLayerNormSizes(c.node(), x.shape);
@@ -54,8 +65,8 @@ void InferLayerNorm(InferContext& c) {
   }
   const Shape rows = LayerNormRowShape(x.shape, s.axis);
   c.SetOutput(0, c.input(1).type, x.shape);
-  c.SetOutput(1, AtLeastFloat32(x.type), rows);
-  c.SetOutput(2, AtLeastFloat32(x.type), rows);
+  c.SetOutput(1, StashType(c.node()), rows);
+  c.SetOutput(2, StashType(c.node()), rows);
 }
 
 // X, scale -> Y, of the scale's type, 1 / sqrt(mean of squares + epsilon)
@@ -64,7 +75,7 @@ void InferSimplified(InferContext& c) {
   const LayerNormSizes s = ReadLayerNormSizes(c.node(), x.shape);
   RequireLayerNormScale(c, 1, 0);
   c.SetOutput(0, c.input(1).type, x.shape);
-  c.SetOutput(1, AtLeastFloat32(x.type), LayerNormRowShape(x.shape, s.axis));
+  c.SetOutput(1, StashType(c.node()), LayerNormRowShape(x.shape, s.axis));
 }
 
 // With `centered` the mean is taken out first.
@@ -165,10 +176,12 @@ void RequireFirstOutputOnly(GradientContext& c) {
 void LayerNormGradient(GradientContext& c) {
   RequireFirstOutputOnly(c);
   GraphBuilder& b = c.build();
-  if (!ScaleFitsGroup(c, NormalizedAxes(c).size()))
-    return NormalizedGradient(c, /*centered=*/true);
   const DataType type = b.type(c.x());
-  const DataType stash = AtLeastFloat32(type);
+  const DataType stash = StashType(c.node());
+  // What is stashed must be as exact as x.
+  const bool exact = stash == AtLeastFloat32(type);
+  if (!exact || !ScaleFitsGroup(c, NormalizedAxes(c).size()))
+    return NormalizedGradient(c, /*centered=*/true);
   const Var mean = c.AddedOutput(1, "mean", stash);
   const Var inverse = c.AddedOutput(2, "inv_std_dev", stash);
   const DataType types[] = {
@@ -184,10 +197,12 @@ void LayerNormGradient(GradientContext& c) {
 void SimplifiedGradient(GradientContext& c) {
   RequireFirstOutputOnly(c);
   GraphBuilder& b = c.build();
-  if (!ScaleFitsGroup(c, NormalizedAxes(c).size()))
-    return NormalizedGradient(c, /*centered=*/false);
   const DataType type = b.type(c.x());
-  const Var inverse = c.AddedOutput(1, "inv_std_dev", AtLeastFloat32(type));
+  const DataType stash = StashType(c.node());
+  const bool exact = stash == AtLeastFloat32(type);
+  if (!exact || !ScaleFitsGroup(c, NormalizedAxes(c).size()))
+    return NormalizedGradient(c, /*centered=*/false);
+  const Var inverse = c.AddedOutput(1, "inv_std_dev", stash);
   const DataType types[] = {type, b.type(c.x(1))};
   const Var inputs[] = {c.dy(), c.x(0), c.x(1), inverse};
   const auto gradients =

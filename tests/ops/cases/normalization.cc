@@ -66,6 +66,16 @@ Cases NormalizationCases() {
        .inputs = {rows, scale, bias},
        .outputs = "111",
        .expected = {norm_y, {-5.0 / 3, 1}, {0.348742723, 0.30618608}}},
+      // The variance is 1.25; its root's inverse, 0.894427, is 0.89453125 in
+      // bfloat16.
+      {.name = "LayerNormalization/statistics in bfloat16",
+       .op = "LayerNormalization",
+       .inputs = {In({1, 4}, {1, 2, 3, 4}), In({4}, {1, 1, 1, 1})},
+       .attributes = {{"epsilon", 0.0f}, {"stash_type", int64_t{16}}},
+       .outputs = "111",
+       .expected = {{-1.3416407865, -0.4472135955, 0.4472135955, 1.3416407865},
+                    {2.5},
+                    {0.89453125}}},
       {.name = "LayerNormalization/two axes",
        .op = "LayerNormalization",
        .inputs = {Mixed({1, 2, 3}, 7, 11), In({2, 3}, {1, 1, 1, 1, 1, 1})},
