@@ -7,6 +7,7 @@
 
 #include "artifacts/training_graphs.h"
 #include "autodiff/differentiate.h"
+#include "autodiff/reach.h"
 #include "base/throw.h"
 #include "ops/graph_builder.h"
 #include "ops/infer_shapes.h"
@@ -143,13 +144,10 @@ void SwitchToTraining(Graph& graph, const std::set<ValueId>& trainable,
 // --- Gradients
 
 void RequireFloatLoss(const Graph& graph, ValueId loss) {
-  const DataType type = graph.value(loss).type.element;
-  if (type == DataType::kFloat32 || type == DataType::kFloat64 ||
-      type == DataType::kFloat16 || type == DataType::kBfloat16)
-    return;
+  if (IsDifferentiable(graph, loss)) return;
   Throw(ErrorCode::kInvalidArgument,
         "the loss \"{}\" is of {}; a float type is wanted",
-        graph.value_name(loss), DataTypeName(type));
+        graph.value_name(loss), DataTypeName(graph.value(loss).type.element));
 }
 
 // Of a model that brings its loss itself.
@@ -295,6 +293,9 @@ TrainingModels MakeTrainingModels(
             choice.trained_inputs.end())
       trained.push_back(id);
   }
+  // What has one gradient as a whole is differentiated as a whole.
+  FuseLayerNorm(training);
+  FuseGelu(training);
   AddGradients(training, loss, trained, custom_ops);
   RemoveDead(training);
   NoteStropOps(training, models.report);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "autodiff/control_flow.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
 #include "ops/gradient.h"
@@ -74,6 +75,7 @@ class Differentiator {
       any = any || output_gradients.back();
     }
     if (!any) return;
+    if (IsControlFlow(graph_, id)) return RunControlFlow(id, output_gradients);
     std::vector<bool> needs;
     for (size_t i = 0; i < node.inputs.size(); ++i)
       needs.push_back(reach_.Needs(id, i));
@@ -91,6 +93,17 @@ class Differentiator {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (needs[i] && context.gradients()[i])
         Contribute(inputs[i], context.gradients()[i]);
+  }
+
+  void RunControlFlow(NodeId id, const std::vector<ValueId>& gradients) {
+    try {
+      DifferentiateControlFlow(graph_, id, reach_, gradients, options_,
+                               [this](ValueId value, ValueId gradient) {
+                                 Contribute(value, gradient);
+                               });
+    } catch (const Error& error) {
+      errors_.push_back(error.what());
+    }
   }
 
   std::string PrefixOf(const Node& node) const {
@@ -200,10 +213,15 @@ ValueId AddScalarSeed(Graph& graph, ValueId output) {
   }
   const std::vector<int64_t> dims(value.type.dims ? value.type.dims->size() : 0,
                                   1);
-  const OwnedTensor one(value.type.element, Shape(dims));
+  // A type that nobody knows is behind an op that nobody knows, of which
+  // Differentiate tells.
+  const DataType type = value.type.element == DataType::kUndefined
+                            ? DataType::kFloat32
+                            : value.type.element;
+  const OwnedTensor one(type, Shape(dims));
   GraphBuilder builder(graph, "");
   const Tensor seed =
-      graph.value(builder.Scalar(1, value.type.element).id).initializer->view();
+      graph.value(builder.Scalar(1, type).id).initializer->view();
   std::ranges::copy(seed.bytes(), one.view().bytes().begin());
   return builder.Constant(value.name + "_grad", one.view()).id;
 }

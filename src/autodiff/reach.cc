@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "autodiff/control_flow.h"
 #include "base/throw.h"
+#include "ops/infer_shapes.h"
 #include "ops/registry.h"
 
 namespace strop {
@@ -34,7 +36,8 @@ Reach::Reach(const Graph& graph, std::span<const ValueId> outputs,
       depends_(graph.value_count()),
       reaching_(graph.value_count()),
       backward_node_(graph.node_count()),
-      from_(graph.value_count()) {
+      from_(graph.value_count()),
+      to_(graph.value_count()) {
   GoForward(wrt);
   GoBackward(outputs);
 }
@@ -95,6 +98,12 @@ void Reach::GoForward(std::span<const ValueId> wrt) {
   }
 }
 
+void Reach::Reached(ValueId id, ValueId through) {
+  if (Reaches(id)) return;
+  reaching_[static_cast<size_t>(id.index)] = true;
+  to_[static_cast<size_t>(id.index)] = through;
+}
+
 void Reach::GoBackward(std::span<const ValueId> outputs) {
   for (const ValueId id : outputs)
     reaching_[static_cast<size_t>(id.index)] =
@@ -102,43 +111,80 @@ void Reach::GoBackward(std::span<const ValueId> outputs) {
   const auto order = graph_.order();
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     const Node& node = graph_.node(*id);
-    bool wanted = false;
+    ValueId wanted;
     for (const ValueId output : node.outputs)
-      wanted =
-          wanted || (output && reaching_[static_cast<size_t>(output.index)]);
+      if (output && !wanted && Reaches(output)) wanted = output;
     if (!wanted) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!Carries(node, i)) continue;
-      reaching_[static_cast<size_t>(node.inputs[i].index)] = true;
+      Reached(node.inputs[i], wanted);
       backward_node_[static_cast<size_t>(id->index)] = true;
     }
     if (!Captures(node)) continue;
     backward_node_[static_cast<size_t>(id->index)] = true;
     for (const ValueId read : graph_.Reads(node))
-      if (depends_[static_cast<size_t>(read.index)])
-        reaching_[static_cast<size_t>(read.index)] = true;
+      if (depends_[static_cast<size_t>(read.index)]) Reached(read, wanted);
   }
 }
 
-std::string Reach::WayTo(NodeId blocked) const {
-  constexpr int kMostSteps = 8;
+// "a" -> "b" -> ... -> "c": at most eight values of the chain that begins at
+// `first`.
+std::string Reach::Chain(ValueId first, const std::vector<ValueId>& next,
+                         bool backwards) const {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> names;
+  ValueId last;
+  for (ValueId at = first; at; at = next[static_cast<size_t>(at.index)]) {
+    last = at;
+    if (names.size() < kMost)
+      names.push_back(fmt::format("\"{}\"", graph_.value_name(at)));
+  }
+  const std::string end = fmt::format("\"{}\"", graph_.value_name(last));
+  if (!names.empty() && names.back() != end) {
+    names.push_back("...");
+    names.push_back(end);
+  }
+  if (backwards) std::ranges::reverse(names);
+  std::string text;
+  for (const std::string& name : names)
+    text += (text.empty() ? "" : " -> ") + name;
+  return text;
+}
+
+// From a value of wrt through the node to an output.
+std::string Reach::WayThrough(NodeId blocked) const {
   const Node& node = graph_.node(blocked);
-  ValueId at;
-  for (size_t i = 0; i < node.inputs.size() && !at; ++i)
-    if (Carries(node, i)) at = node.inputs[i];
-  if (!at) at = CapturedOf(node);
-  std::string way;
-  int steps = 0;
-  for (; from_[static_cast<size_t>(at.index)] && steps < kMostSteps; ++steps) {
-    way = fmt::format(" -> \"{}\"{}", graph_.value_name(at), way);
-    at = from_[static_cast<size_t>(at.index)];
+  ValueId in, out;
+  for (size_t i = 0; i < node.inputs.size() && !in; ++i)
+    if (Carries(node, i)) in = node.inputs[i];
+  if (!in) in = CapturedOf(node);
+  for (const ValueId output : node.outputs)
+    if (output && !out && Reaches(output)) out = output;
+  return fmt::format("{} -> here -> {}", Chain(in, from_, true),
+                     Chain(out, to_, false));
+}
+
+// Sub-graphs are differentiated by their float inputs and by what they
+// capture.
+void Reach::AddBlockersInside(NodeId id, std::vector<Blocker>* to) const {
+  const Node& node = graph_.node(id);
+  for (const auto& [name, forward] : BodiesOf(node)) {
+    Graph body = TypedBody(graph_, *forward);
+    InferShapes(body, custom_);
+    std::vector<ValueId> outputs, wrt;
+    for (const ValueId output : body.outputs())
+      if (IsDifferentiable(body, output)) outputs.push_back(output);
+    for (const ValueId input : body.inputs())
+      if (IsDifferentiable(body, input)) wrt.push_back(input);
+    for (const ValueId value : CapturedBy(graph_, node)) {
+      const ValueId inside = body.Find(graph_.value_name(value));
+      if (inside && depends_[static_cast<size_t>(value.index)])
+        wrt.push_back(inside);
+    }
+    for (const Blocker& blocker : Reach(body, outputs, wrt, custom_).Blockers())
+      to->push_back({id, fmt::format("{}, in {}", blocker.reason,
+                                     Describe(graph_, node))});
   }
-  if (steps == kMostSteps) {
-    while (from_[static_cast<size_t>(at.index)])
-      at = from_[static_cast<size_t>(at.index)];
-    way = " -> ..." + way;
-  }
-  return fmt::format("\"{}\"{}", graph_.value_name(at), way);
 }
 
 std::vector<Blocker> Reach::Blockers() const {
@@ -146,15 +192,18 @@ std::vector<Blocker> Reach::Blockers() const {
   for (const NodeId id : graph_.order()) {
     if (!Contains(id)) continue;
     const Node& node = graph_.node(id);
+    if (IsControlFlow(graph_, id)) {
+      AddBlockersInside(id, &blockers);
+      continue;
+    }
     const OpDef* op = OpOf(node);
     if (op != nullptr && op->gradient != nullptr) continue;
     const std::string_view why = op == nullptr ? "is an unknown op"
                                  : op->not_differentiable
                                      ? "is not differentiable"
                                      : "has no gradient";
-    blockers.push_back(
-        {id, fmt::format("{} {} (on the way from {})", Describe(graph_, node),
-                         why, WayTo(id))});
+    blockers.push_back({id, fmt::format("{} {} ({})", Describe(graph_, node),
+                                        why, WayThrough(id))});
   }
   return blockers;
 }

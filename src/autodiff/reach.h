@@ -45,14 +45,19 @@ class Reach {
   ValueId CapturedOf(const Node& node) const;
   void MarkOutputs(const Node& node, ValueId from);
   const OpDef* OpOf(const Node& node) const;
-  std::string WayTo(NodeId blocked) const;
+  void AddBlockersInside(NodeId id, std::vector<Blocker>* to) const;
+  void Reached(ValueId id, ValueId through);
+  std::string Chain(ValueId first, const std::vector<ValueId>& next,
+                    bool backwards) const;
+  std::string WayThrough(NodeId blocked) const;
 
   const Graph& graph_;
   std::span<const CustomOpDomain* const> custom_;
   std::vector<bool> depends_;   // by value: on a value of wrt
   std::vector<bool> reaching_;  // by value: depends, and an output needs it
   std::vector<bool> backward_node_;
-  std::vector<ValueId> from_;  // by value: through which it depends
+  // By value: through which it depends, and through which it reaches an output.
+  std::vector<ValueId> from_, to_;
 };
 
 }  // namespace strop

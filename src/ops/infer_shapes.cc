@@ -27,11 +27,21 @@ constexpr Family kFamilies[] = {
     {{224, 416}, {64, 192}, true}, {{2, 3}, {2, 3}, true},
 };
 
+// What a graph is given: its inputs, and what a sub-graph captures.
+std::vector<ValueId> SourcesOf(const Graph& graph) {
+  std::vector<ValueId> sources(graph.inputs().begin(), graph.inputs().end());
+  for (size_t i = 0; i < graph.value_count(); ++i) {
+    const ValueId id{static_cast<int32_t>(i)};
+    if (graph.value(id).outer) sources.push_back(id);
+  }
+  return sources;
+}
+
 // Symbols of the inputs, a name for each dimension that is no number.
 class Symbols {
  public:
   explicit Symbols(const Graph& graph) {
-    for (const ValueId id : graph.inputs()) {
+    for (const ValueId id : SourcesOf(graph)) {
       const Value& input = graph.value(id);
       if (!input.type.dims) continue;
       for (size_t axis = 0; axis < input.type.dims->size(); ++axis) {
@@ -59,13 +69,16 @@ class Symbols {
     return family.first[probe] + (shared ? 0 : (i + 1) * family.step[probe]);
   }
 
-  // The symbol that had these sizes; "" if there is none.
-  std::string Find(const Family& family, int64_t first, int64_t second) const {
+  // The symbols that had these sizes: with one batch size for all there may
+  // be several, of which nobody knows which is meant.
+  std::vector<std::string> Find(const Family& family, int64_t first,
+                                int64_t second) const {
+    std::vector<std::string> found;
     for (const auto& [name, i] : index_) {
       if (Size(name, family, 0) == first && Size(name, family, 1) == second)
-        return name;
+        found.push_back(name);
     }
-    return "";
+    return found;
   }
 
   bool empty() const { return index_.empty(); }
@@ -91,8 +104,11 @@ Probes RunProbes(const Graph& graph, const Symbols& symbols,
   Probes probes;
   probes.family = &family;
   for (size_t i = 0; i < 2; ++i) {
-    probes.runs[i] = std::make_unique<ShapeProbe>(graph, custom);
-    for (const ValueId id : graph.inputs()) {
+    // Sizes that nothing else has.
+    constexpr int64_t kUnknownCounts[] = {19, 37};
+    probes.runs[i] =
+        std::make_unique<ShapeProbe>(graph, custom, kUnknownCounts[i]);
+    for (const ValueId id : SourcesOf(graph)) {
       const Value& input = graph.value(id);
       if (input.type.kind != ValueType::Kind::kTensor || !input.type.dims)
         continue;
@@ -122,7 +138,7 @@ class Writer {
     for (size_t i = 0; i < graph_.value_count(); ++i) {
       const ValueId id{static_cast<int32_t>(i)};
       const Value& value = graph_.value(id);
-      if (value.is_input || value.initializer) continue;
+      if (value.is_input || value.outer || value.initializer) continue;
       const ValueInfo* a = probes_.runs[0]->info(id);
       const ValueInfo* b = probes_.runs[1]->info(id);
       if (a == nullptr || b == nullptr || a->is_list || b->is_list) continue;
@@ -144,7 +160,9 @@ class Writer {
 
   Dimension DimensionOf(int64_t a, int64_t b) {
     if (a == b) return {.value = a, .symbol = {}};
-    std::string symbol = symbols_.Find(*probes_.family, a, b);
+    const auto symbols = symbols_.Find(*probes_.family, a, b);
+    if (symbols.size() > 1) return {};
+    std::string symbol = symbols.empty() ? "" : symbols[0];
     if (symbol.empty()) {
       const auto [place, is_new] = derived_.emplace(std::pair(a, b), "");
       if (is_new)

@@ -13,9 +13,6 @@ namespace {
 // Shape arithmetic is small; nothing else is worth computing here.
 constexpr int64_t kMostElements = 1024;
 
-// How often a loop of unknown length is taken to run.
-constexpr int64_t kUnknownCount = 5;
-
 Shape WithFirst(int64_t first, const Shape& rest) {
   std::vector<int64_t> dims = {first};
   dims.insert(dims.end(), rest.begin(), rest.end());
@@ -37,8 +34,12 @@ Shape WithAxis(const Shape& shape, size_t axis, int64_t size) {
 }  // namespace
 
 ShapeProbe::ShapeProbe(const Graph& graph,
-                       std::span<const CustomOpDomain* const> custom)
-    : graph_(graph), custom_(custom), infos_(graph.value_count()) {
+                       std::span<const CustomOpDomain* const> custom,
+                       int64_t unknown_count)
+    : graph_(graph),
+      custom_(custom),
+      unknown_count_(unknown_count),
+      infos_(graph.value_count()) {
   for (const ValueId id : graph.initializers()) {
     const TensorData& data = *graph.value(id).initializer;
     if (DataTypeSize(data.type) == 0) continue;
@@ -163,9 +164,10 @@ std::unique_ptr<ShapeProbe> ShapeProbe::BodyOf(const Node& node,
                                                std::string_view attribute) {
   const Attribute* found = node.FindAttribute(attribute);
   const auto* body =
-      found ? std::get_if<std::shared_ptr<const Graph>>(&found->value) : nullptr;
+      found ? std::get_if<std::shared_ptr<const Graph>>(&found->value)
+            : nullptr;
   if (body == nullptr || *body == nullptr) return nullptr;
-  auto probe = std::make_unique<ShapeProbe>(**body, custom_);
+  auto probe = std::make_unique<ShapeProbe>(**body, custom_, unknown_count_);
   for (size_t i = 0; i < (*body)->value_count(); ++i) {
     const ValueId inner{static_cast<int32_t>(i)};
     if (!(*body)->value(inner).outer) continue;
@@ -201,7 +203,7 @@ void ShapeProbe::RunLoop(const Node& node) {
       if (!initial->is_list) body->Set(inputs[i], initial->tensor);
   }
   body->Run();
-  int64_t count = kUnknownCount;
+  int64_t count = unknown_count_;
   if (const ValueInfo* most = info(node.input(0)))
     if (most->known != nullptr && most->tensor.type == DataType::kInt64 &&
         most->known->element_count() == 1)
@@ -222,9 +224,8 @@ void ShapeProbe::RunScan(const Node& node, bool has_batch_axis) {
   if (body == nullptr || has_batch_axis) return;
   const OpNode op(graph_, node);
   const auto inputs = body->graph_.inputs();
-  const auto scans = static_cast<size_t>(
-      std::clamp<int64_t>(op.Int("num_scan_inputs", 0), 0,
-                          static_cast<int64_t>(inputs.size())));
+  const auto scans = static_cast<size_t>(std::clamp<int64_t>(
+      op.Int("num_scan_inputs", 0), 0, static_cast<int64_t>(inputs.size())));
   if (inputs.size() != node.inputs.size()) return;
   const size_t states = inputs.size() - scans;
   const auto axis_at = [&](std::string_view attribute, size_t i, size_t rank) {
@@ -234,7 +235,7 @@ void ShapeProbe::RunScan(const Node& node, bool has_batch_axis) {
     return static_cast<size_t>(
         std::clamp<int64_t>(axis, 0, static_cast<int64_t>(rank) - 1));
   };
-  int64_t count = kUnknownCount;
+  int64_t count = unknown_count_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueInfo* outer = info(node.inputs[i]);
     if (outer == nullptr || outer->is_list) continue;
@@ -255,8 +256,8 @@ void ShapeProbe::RunScan(const Node& node, bool has_batch_axis) {
     if (!node.outputs[i] || inner == nullptr || inner->is_list) continue;
     TensorInfo result = inner->tensor;
     if (i >= states) {
-      const size_t axis = axis_at("scan_output_axes", i - states,
-                                  result.shape.rank() + 1);
+      const size_t axis =
+          axis_at("scan_output_axes", i - states, result.shape.rank() + 1);
       result.shape = WithAxis(result.shape, axis, count);
     }
     Set(node.outputs[i], result);

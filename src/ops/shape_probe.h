@@ -20,7 +20,9 @@ namespace strop {
 
 class ShapeProbe {
  public:
-  ShapeProbe(const Graph& graph, std::span<const CustomOpDomain* const> custom);
+  // `unknown_count`: how often a loop of unknown length is taken to run.
+  ShapeProbe(const Graph& graph, std::span<const CustomOpDomain* const> custom,
+             int64_t unknown_count);
 
   void SetInput(ValueId id, TensorInfo info) { Set(id, std::move(info)); }
   // A value whose elements are known; it must outlive the probe.
@@ -51,6 +53,7 @@ class ShapeProbe {
 
   const Graph& graph_;
   std::span<const CustomOpDomain* const> custom_;
+  const int64_t unknown_count_;
   std::vector<std::optional<ValueInfo>> infos_;  // by value
   std::deque<Tensor> known_;
   std::vector<std::unique_ptr<OwnedTensor>> computed_;

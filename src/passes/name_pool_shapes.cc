@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "passes/passes.h"
+#include "strop/op.h"
 
 namespace strop {
 namespace {
@@ -37,6 +38,35 @@ ValueId MaxPoolInput(const Graph& graph, const Node& node) {
   return pool == nullptr ? ValueId{} : pool->inputs[0];
 }
 
+// What a value is reshaped from; invalid if it is no Reshape.
+ValueId Unreshaped(const Graph& graph, ValueId value) {
+  const Node* reshape = ProducerOf(graph, value, kOnnx, "Reshape");
+  return reshape == nullptr ? ValueId{} : reshape->inputs[0];
+}
+
+// Where the pool's shape is open, its gradient is in files a GatherGrad by the
+// indices of all maxima, reshaped (ops/nn/pool.cc). Makes `node`, the last
+// Reshape, the internal MaxPoolGrad.
+void NameGatheredMaxPool(const Graph& graph, Node& node) {
+  if (node.op_type != "Reshape" || node.domain != kOnnx) return;
+  const Node* gather =
+      ProducerOf(graph, node.inputs[0], kMicrosoft, "GatherGrad");
+  if (gather == nullptr) return;
+  const ValueId indices = Unreshaped(graph, gather->inputs[1]);
+  const ValueId dy = Unreshaped(graph, gather->inputs[2]);
+  const Node* pool = ProducerOf(graph, indices, kOnnx, "MaxPool");
+  const Node* shape = ProducerOf(graph, node.inputs[1], kOnnx, "Shape");
+  if (!dy || pool == nullptr || pool->output(1) != indices ||
+      shape == nullptr || shape->inputs[0] != pool->inputs[0] ||
+      OpNode(graph, *pool).Int("storage_order", 0) != 0) {
+    return;
+  }
+  node.op_type = "MaxPoolGrad";
+  node.domain = kInternal;
+  node.inputs = {dy, indices, pool->inputs[0]};
+  node.attributes = pool->attributes;
+}
+
 }  // namespace
 
 void NamePoolShapes(Graph& graph) {
@@ -44,6 +74,7 @@ void NamePoolShapes(Graph& graph) {
     Node& node = graph.node(id);
     if (node.domain == kStrop && node.op_type == "AveragePoolGrad")
       node.domain = kInternal;
+    NameGatheredMaxPool(graph, node);
     if (node.domain != kOnnx) continue;
     ValueId x;
     if (node.op_type == "MaxPoolGrad") x = MaxPoolInput(graph, node);

@@ -15,6 +15,8 @@ void UseReluOutput(Graph& graph);
 void NamePoolShapes(Graph& graph);
 void NamePeepholes(Graph& graph);
 void FuseGemm(Graph& graph);
+void FuseGelu(Graph& graph);
+void FuseLayerNorm(Graph& graph);
 void FuseAccumulate(Graph& graph);
 void WriteBatchNormStatistics(Graph& graph);
 // Takes out nodes that neither an output nor a write into an input needs,

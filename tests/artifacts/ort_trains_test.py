@@ -12,23 +12,15 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import types
 import unittest
 
-try:
-    import numpy as np
-    import onnxruntime
-
-    # Without the package's own __init__, which wants torch.
-    package = types.ModuleType("onnxruntime.training")
-    package.__path__ = [
-        str(pathlib.Path(onnxruntime.__file__).parent / "training")]
-    sys.modules["onnxruntime.training"] = package
-    from onnxruntime.training import api
-except ImportError:
-    api = None
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from ort_training import MISSING, api  # noqa: E402
+
+if api is not None:
+    import numpy as np
+
 GOLDEN = ROOT / "tests/data/golden"
 BUILD = pathlib.Path(os.environ.get("STROP_BUILD_DIR", ROOT / "build/dev"))
 PREPARE = BUILD / "tests/artifacts/prepare_case"
@@ -52,8 +44,7 @@ def batches(case, names, count):
                else inputs[f"{name}/{step:04}"] for name in names]
 
 
-@unittest.skipIf(api is None, "onnxruntime-training 1.19.2 has no wheel for "
-                 "this Python or machine")
+@unittest.skipIf(api is None, MISSING)
 class OrtTrains(unittest.TestCase):
     def train(self, name, folder):
         case = GOLDEN / name

@@ -103,9 +103,12 @@ OneNode Build(const OpCase& op_case, DataType type, KnownShapes shapes,
   return built;
 }
 
-std::unique_ptr<Executor> ExecutorOf(Graph graph) {
+// float64 runs on the reference kernels, float32 on those of the CPU.
+std::unique_ptr<Executor> ExecutorOf(Graph graph, DataType type) {
+  ExecutorOptions options;
+  if (type == DataType::kFloat32) options.providers = {CpuExecutionProvider()};
   return std::make_unique<Executor>(
-      Lower(std::move(graph)), std::make_shared<Arena>(), ExecutorOptions{});
+      Lower(std::move(graph)), std::make_shared<Arena>(), std::move(options));
 }
 
 std::vector<Argument> ArgumentsOf(const std::vector<OwnedTensor>& tensors) {
@@ -121,7 +124,7 @@ class Function {
   explicit Function(const OneNode& built) : seeds_(built.seeds) {
     Graph graph = built.graph;
     graph.SetOutputs(built.outputs);
-    executor_ = ExecutorOf(std::move(graph));
+    executor_ = ExecutorOf(std::move(graph), DataType::kFloat64);
   }
 
   double operator()(const std::vector<OwnedTensor>& values) {
@@ -140,7 +143,8 @@ class Function {
   std::unique_ptr<Executor> executor_;
 };
 
-std::vector<Numbers64> Gradients(const OneNode& built) {
+std::vector<Numbers64> Gradients(const OneNode& built,
+                                 DataType type = DataType::kFloat64) {
   Graph graph = built.graph;
   std::vector<ValueId> seeds;
   for (size_t i = 0; i < built.outputs.size(); ++i) {
@@ -159,7 +163,7 @@ std::vector<Numbers64> Gradients(const OneNode& built) {
   NamePoolShapes(graph);
   NamePeepholes(graph);
   RemoveDead(graph);
-  const auto executor = ExecutorOf(std::move(graph));
+  const auto executor = ExecutorOf(std::move(graph), type);
   std::vector<Argument> arguments = ArgumentsOf(built.values);
   for (const Argument& seed : ArgumentsOf(built.seeds))
     arguments.push_back(seed);
@@ -226,7 +230,7 @@ Verdict Compare(double gradient, double largest, const Slopes& d) {
 
 std::vector<Numbers64> GradientsOf(const OpCase& op_case, DataType type,
                                    KnownShapes shapes) {
-  return Gradients(Build(op_case, type, shapes));
+  return Gradients(Build(op_case, type, shapes), type);
 }
 
 GradientCheck CheckGradient(const OpCase& op_case, KnownShapes shapes) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -64,6 +65,38 @@ TEST(Gradients, AgreeWithDifferences) {
 TEST(Gradients, AgreeWhereShapesAreUnknownBeforehand) {
   for (const OpCase& op_case : CasesWithRules())
     ExpectGradient(op_case, KnownShapes::kNone);
+}
+
+// On the kernels that train, which differ from the plain ones.
+TEST(Gradients, OfFloat32AreThoseOfFloat64) {
+  constexpr double kTolerance = 1e-4;
+  for (const OpCase& op_case : CasesWithRules()) {
+    if (std::ranges::find(op_case.types, DataType::kFloat32) ==
+        op_case.types.end())
+      continue;
+    SCOPED_TRACE(op_case.name);
+    std::vector<Numbers64> expected, actual;
+    try {
+      expected = GradientsOf(op_case, DataType::kFloat64);
+      actual = GradientsOf(op_case, DataType::kFloat32);
+    } catch (const Error&) {
+      continue;  // another test tells
+    }
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(actual[i].size(), expected[i].size());
+      double largest = 0;
+      for (const double g : expected[i])
+        if (std::isfinite(g)) largest = std::max(largest, std::abs(g));
+      for (size_t k = 0; k < expected[i].size(); ++k) {
+        if (!std::isfinite(expected[i][k])) continue;
+        EXPECT_LE(std::abs(actual[i][k] - expected[i][k]),
+                  kTolerance * std::max(largest, 1.0))
+            << "input " << i << ", element " << k << ": " << actual[i][k]
+            << " for " << expected[i][k];
+      }
+    }
+  }
 }
 
 // A rule whose cases never give a gradient would pass the tests above.

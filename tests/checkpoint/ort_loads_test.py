@@ -11,24 +11,17 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import types
 import unittest
 
-try:
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from ort_training import MISSING, api  # noqa: E402
+
+if api is not None:
     import numpy as np
     import onnx
     import onnxruntime
 
-    # Without the package's own __init__, which wants torch.
-    package = types.ModuleType("onnxruntime.training")
-    package.__path__ = [
-        str(pathlib.Path(onnxruntime.__file__).parent / "training")]
-    sys.modules["onnxruntime.training"] = package
-    from onnxruntime.training import api
-except ImportError:
-    api = None
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/data/golden"
 BUILD = pathlib.Path(os.environ.get("STROP_BUILD_DIR", ROOT / "build/dev"))
 ROUNDTRIP = BUILD / "tests/checkpoint/checkpoint_roundtrip"
@@ -67,8 +60,7 @@ def run(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True)
 
 
-@unittest.skipIf(api is None, "onnxruntime-training 1.19.2 has no wheel for "
-                 "this Python or machine")
+@unittest.skipIf(api is None, MISSING)
 class OrtLoads(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -97,6 +97,11 @@ std::string OpsetsOf(std::span<const OpDef* const> all, size_t index) {
 
 std::string_view GradientOf(const OpDef& op) {
   if (op.gradient != nullptr) return "yes";
+  // Their gradients stand in autodiff/control_flow.cc; Scan's from 9 on.
+  if (op.domain == kOnnx && (op.name == "If" || op.name == "Loop" ||
+                             (op.name == "Scan" && op.since >= 9))) {
+    return "yes";
+  }
   if (op.not_differentiable) return "none";
   const size_t inputs =
       std::min<size_t>(static_cast<size_t>(op.inputs.max), 31);

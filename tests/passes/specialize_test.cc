@@ -4,75 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "graph/print.h"
+#include "passes/net.h"
 #include "passes/passes.h"
 #include "strop/error.h"
 
 namespace strop {
 namespace {
-
-// Builds the small graphs of these tests.
-class Net {
- public:
-  Net() {
-    graph.opset_imports[""] = 14;
-    graph.opset_imports["com.microsoft"] = 1;
-  }
-
-  ValueId Input(const char* name, std::vector<int64_t> dims = {},
-                DataType type = DataType::kFloat32) {
-    std::vector<Dimension> sizes;
-    for (int64_t dim : dims) {
-      Dimension& size = sizes.emplace_back();
-      if (dim >= 0) {
-        size.value = dim;
-      } else {
-        size.symbol = "n";
-      }
-    }
-    return graph.AddInput(name, ValueType::OfTensor(type, std::move(sizes)));
-  }
-
-  std::vector<ValueId> Op(const char* op, std::vector<ValueId> inputs,
-                          std::vector<const char*> outputs,
-                          std::vector<Attribute> attributes = {},
-                          std::string_view domain = kOnnx) {
-    Node node;
-    node.op_type = op;
-    node.domain = domain;
-    node.inputs = std::move(inputs);
-    node.attributes = std::move(attributes);
-    for (const char* output : outputs) {
-      node.outputs.push_back(output == nullptr ? ValueId{}
-                                               : graph.AddValue(output));
-    }
-    const std::vector<ValueId> made = node.outputs;
-    graph.AddNode(std::move(node));
-    return made;
-  }
-
-  ValueId Microsoft(const char* op, std::vector<ValueId> inputs,
-                    const char* output) {
-    return Op(op, std::move(inputs), {output}, {}, kMicrosoft)[0];
-  }
-
-  // The op types that are left, in order.
-  std::string Ops() const {
-    std::string text;
-    for (NodeId id : graph.order()) {
-      text += (text.empty() ? "" : " ") + graph.node(id).op_type;
-    }
-    return text;
-  }
-
-  const Node& Only(std::string_view op) const {
-    for (NodeId id : graph.order()) {
-      if (graph.node(id).op_type == op) return graph.node(id);
-    }
-    throw std::runtime_error("no such node");
-  }
-
-  Graph graph;
-};
 
 TEST(RemoveIdentity, ReadersReadTheInput) {
   Net net;
@@ -114,6 +51,24 @@ TEST(NamePoolShapes, MaxPoolGradReadsTheShapeOfThePoolsInput) {
   EXPECT_EQ(grad.domain, kInternal);
   ASSERT_EQ(grad.inputs.size(), 3u);
   EXPECT_EQ(grad.inputs[2], x);
+}
+
+TEST(NamePoolShapes, AGatheredMaxPoolGradBecomesOne) {
+  Net net;
+  const ValueId x = net.Input("x", {-1, 1, 4, 4});
+  const ValueId dy = net.Input("dy", {-1, 1, 2, 2});
+  const ValueId all = net.Input("all", {1}, DataType::kInt64);
+  const auto pool = net.Op("MaxPool", {x}, {"y", "indices"});
+  const ValueId size = net.Op("Size", {x}, {"size"})[0];
+  const ValueId places = net.Op("Reshape", {pool[1], all}, {"places"})[0];
+  const ValueId flat = net.Op("Reshape", {dy, all}, {"flat"})[0];
+  const ValueId sum = net.Microsoft("GatherGrad", {size, places, flat}, "sum");
+  const ValueId shape = net.Op("Shape", {x}, {"shape"})[0];
+  net.graph.MarkOutput(net.Op("Reshape", {sum, shape}, {"dx"})[0]);
+  NamePoolShapes(net.graph);
+  const Node& grad = net.Only("MaxPoolGrad");
+  EXPECT_EQ(grad.domain, kInternal);
+  EXPECT_EQ(grad.inputs, (std::vector<ValueId>{dy, pool[1], x}));
 }
 
 TEST(NamePoolShapes, AveragePoolGradIsFoundByTheNameOfItsResult) {

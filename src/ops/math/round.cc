@@ -11,7 +11,8 @@ extern constexpr OpDef kCeil = {
     .reference = Unary<Floats>([](auto x) { return std::ceil(x); }),
     .may_overwrite = {0},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .stops_gradient = {0}};
 
 extern constexpr OpDef kFloor = {
     .name = "Floor",
@@ -19,7 +20,8 @@ extern constexpr OpDef kFloor = {
     .reference = Unary<Floats>([](auto x) { return std::floor(x); }),
     .may_overwrite = {0},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .stops_gradient = {0}};
 
 // Halves go to the even neighbour, as the default rounding mode has it.
 extern constexpr OpDef kRound = {
@@ -28,6 +30,7 @@ extern constexpr OpDef kRound = {
     .reference = Unary<Floats>([](auto x) { return std::nearbyint(x); }),
     .may_overwrite = {0},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .stops_gradient = {0}};
 
 }  // namespace strop::ops

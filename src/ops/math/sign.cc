@@ -46,6 +46,7 @@ extern constexpr OpDef kSign = {
     }),
     .may_overwrite = {0},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .stops_gradient = {0}};
 
 }  // namespace strop::ops
