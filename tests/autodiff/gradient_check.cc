@@ -261,9 +261,18 @@ GradientCheck CheckGradient(const OpCase& op_case, KnownShapes shapes) {
         return Compare(g, largest,
                        Differences(f, built.values, i, k, relative_step));
       };
+      // At a jump there is no derivative: differences grow as steps shrink.
+      const auto jumps = [&] {
+        const auto middle = [&](double relative_step) {
+          return std::abs(
+              Differences(f, built.values, i, k, relative_step).middle);
+        };
+        return middle(1e-6) > 50 * std::max(1.0, middle(1e-4));
+      };
       Verdict verdict = compare(1e-4);
       // Closer, where something changes nearby.
       if (verdict == Verdict::kDiffers) verdict = compare(1e-6);
+      if (verdict == Verdict::kDiffers && jumps()) verdict = Verdict::kAtKink;
       ++check.compared;
       if (verdict == Verdict::kAtKink) ++check.at_kinks;
       if (verdict == Verdict::kDiffers && check.failure.empty()) {

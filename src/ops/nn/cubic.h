@@ -11,4 +11,12 @@ inline double Cubic(double distance, double a) {
   return 0;
 }
 
+// Its derivative.
+inline double CubicSlope(double distance, double a) {
+  const double d = distance;
+  if (d <= 1) return (3 * (a + 2) * d - 2 * (a + 3)) * d;
+  if (d < 2) return (3 * a * d - 10 * a) * d + 8 * a;
+  return 0;
+}
+
 }  // namespace strop::ops

@@ -211,6 +211,12 @@ void SimplifiedGradient(GradientContext& c) {
   for (size_t i = 0; i < 2; ++i) c.Set(i, gradients[i]);
 }
 
+// ONNX Runtime's name for the op has the output that the gradient wants.
+void RmsGradient(GradientContext& c) {
+  c.Become("SimplifiedLayerNormalization", kOnnx);
+  SimplifiedGradient(c);
+}
+
 }  // namespace
 
 // y = (x - mean) / sqrt(variance + epsilon) scale + bias
@@ -242,6 +248,7 @@ extern constexpr OpDef kRmsNormalization = {
     .infer = InferSimplified,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { LayerNorm<T, false>(c); }),
+    .gradient = Rule(RmsGradient),
     .mixes_floats = true};
 
 }  // namespace strop::ops

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resize, Upsample and ResizeGrad. Weights come from ops/nn/resize.h.
+// Resize, Upsample and their gradients. Weights come from ops/nn/resize.h.
 #include <cmath>
 #include <limits>
 
+#include "ops/gradient.h"
 #include "ops/nn/resize.h"
 #include "ops/number.h"
 #include "strop/execution_provider.h"
@@ -70,6 +71,16 @@ ResizePlan PlanGrad(const Context& c) {
                     &ShapeOf(c, 0));
 }
 
+// dY, X, scales. Attribute shrinks_up: where an axis shrinks, the upper
+// neighbour is the nearest, as in Resize of opset 10.
+template <class Context>
+ResizePlan PlanUpsampleGrad(const Context& c) {
+  const bool shrinks_up = c.node().Int("shrinks_up", 0) != 0;
+  return ReadUpsample(c.node(), ShapeOf(c, 1),
+                      FloatScales(c.node(), *InputOrNull(c, 2)),
+                      shrinks_up ? NearestMode::kSimple : NearestMode::kFloor);
+}
+
 template <class Context>
 using MakePlan = ResizePlan (*)(const Context&);
 
@@ -83,9 +94,10 @@ void InferResize(InferContext& c) {
   c.SetOutput(0, type, plan.OutputShape());
 }
 
-void InferResizeGrad(InferContext& c) {
+template <MakePlan<InferContext> make_plan>
+void InferGrad(InferContext& c) {
   RequireSameType(c, 0, 1);
-  RequireShape(c, 0, PlanGrad(c).OutputShape());
+  RequireShape(c, 0, make_plan(c).OutputShape());
   c.SetOutput(0, c.input(1).type, c.input(1).shape);
 }
 
@@ -226,9 +238,7 @@ constexpr ReferenceKernel ResizeKernel() {
 // Every element of dY goes where the output was taken from, with the same
 // weights.
 template <class T>
-void ResizeGrad(const KernelContext& c) {
-  if (c.input(0).element_count() == 0) return FillZero(c.output(0));
-  const ResizePlan plan = PlanGrad(c);
+void Spread(const KernelContext& c, const ResizePlan& plan) {
   const PlaneSizes s = SizesOf(plan);
   const ResizeTable table(plan, c.scratch());
   const T* dy = c.in<T>(0).data();
@@ -251,12 +261,57 @@ void ResizeGrad(const KernelContext& c) {
                 });
 }
 
+template <MakePlan<KernelContext> make_plan>
+constexpr ReferenceKernel GradKernel() {
+  return Instantiate<Floats>(
+      []<class T>(const KernelContext& c) {
+        if (c.input(0).element_count() == 0) return FillZero(c.output(0));
+        Spread<T>(c, make_plan(c));
+      },
+      GradScratch);
+}
+
+// --- Gradients
+
+// ONNX Runtime's op is there for scales and mode linear alone.
+void Resize11Gradient(GradientContext& c) {
+  const bool linear = c.node().String("mode", "nearest") == "linear" &&
+                      c.has_input(2) && !c.has_input(3) &&
+                      c.node().Int("antialias", 0) == 0;
+  c.Set(0, c.build().Op("ResizeGrad", {c.dy(), c.x(0), c.x(1), c.x(2), c.x(3)},
+                        c.attributes(), linear ? kMicrosoft : kStrop));
+}
+
+void UpsampleGradient(GradientContext& c, Var scales, bool shrinks_up) {
+  c.Set(0,
+        c.build().Op("UpsampleGrad", {c.dy(), c.x(0), scales},
+                     {{"mode", std::string(c.node().String("mode", "nearest"))},
+                      {"shrinks_up", int64_t{shrinks_up}}},
+                     kStrop));
+}
+
+void Upsample1Gradient(GradientContext& c) {
+  const OwnedTensor scales(DataType::kFloat32, {4});
+  const auto values = scales.view().values<float>();
+  values[0] = values[1] = 1;
+  values[2] = c.node().Float("height_scale", 1);
+  values[3] = c.node().Float("width_scale", 1);
+  UpsampleGradient(c, c.build().Constant("scales", scales.view()), false);
+}
+
+void Upsample7Gradient(GradientContext& c) {
+  UpsampleGradient(c, c.x(1), false);
+}
+
+void Resize10Gradient(GradientContext& c) { UpsampleGradient(c, c.x(1), true); }
+
 }  // namespace
 
 extern constexpr OpDef kUpsample1 = {
     .name = "Upsample",
     .infer = InferResize<PlanUpsample1<InferContext>>,
-    .reference = ResizeKernel<PlanUpsample1<KernelContext>>()};
+    .reference = ResizeKernel<PlanUpsample1<KernelContext>>(),
+    .gradient = Rule(Upsample1Gradient)};
 
 extern constexpr OpDef kUpsample7 = {
     .name = "Upsample",
@@ -266,6 +321,7 @@ extern constexpr OpDef kUpsample7 = {
     .reference =
         ResizeKernel<PlanUpsample<KernelContext, NearestMode::kFloor>>(),
     .value_inputs = {1},
+    .gradient = Rule(Upsample7Gradient),
     .stops_gradient = {1}};
 
 extern constexpr OpDef kResize10 = {
@@ -276,6 +332,7 @@ extern constexpr OpDef kResize10 = {
     .reference =
         ResizeKernel<PlanUpsample<KernelContext, NearestMode::kSimple>>(),
     .value_inputs = {1},
+    .gradient = Rule(Resize10Gradient),
     .stops_gradient = {1}};
 
 extern constexpr OpDef kResize11 = {
@@ -285,18 +342,42 @@ extern constexpr OpDef kResize11 = {
     .infer = InferResize<Plan11<InferContext>>,
     .reference = ResizeKernel<Plan11<KernelContext>>(),
     .value_inputs = {1, 2, 3},
+    .gradient = Rule(Resize11Gradient),
     .stops_gradient = {1, 2, 3}};
 
+namespace {
+
+constexpr OpDef ResizeGradIn(std::string_view domain) {
+  return {.name = "ResizeGrad",
+          .domain = domain,
+          .inputs = {2, 5},
+          .infer = InferGrad<PlanGrad<InferContext>>,
+          .reference = GradKernel<PlanGrad<KernelContext>>(),
+          .value_inputs = {2, 3, 4},
+          .shape_inputs = {1},
+          .stops_gradient = {1, 2, 3, 4}};
+}
+
+}  // namespace
+
 // ONNX Runtime's op has no sizes.
-extern constexpr OpDef kResizeGrad = {
-    .name = "ResizeGrad",
-    .domain = kMicrosoft,
-    .inputs = {2, 5},
-    .infer = InferResizeGrad,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { ResizeGrad<T>(c); }, GradScratch),
-    .value_inputs = {2, 3, 4},
+extern constexpr OpDef kResizeGrad = ResizeGradIn(kMicrosoft);
+
+// dY, X (of which the shape is read), roi, scales, sizes, the last three
+// optional -> dX; the attributes of Resize. For what ONNX Runtime's op does
+// not do.
+extern constexpr OpDef kStropResizeGrad = ResizeGradIn(kStrop);
+
+// dY, X (of which the shape is read), scales -> dX. Attributes: mode (nearest
+// or linear), shrinks_up (0).
+extern constexpr OpDef kUpsampleGrad = {
+    .name = "UpsampleGrad",
+    .domain = kStrop,
+    .inputs = {3, 3},
+    .infer = InferGrad<PlanUpsampleGrad<InferContext>>,
+    .reference = GradKernel<PlanUpsampleGrad<KernelContext>>(),
+    .value_inputs = {2},
     .shape_inputs = {1},
-    .stops_gradient = {1, 2, 3, 4}};
+    .stops_gradient = {1, 2}};
 
 }  // namespace strop::ops

@@ -2,6 +2,7 @@
 //
 // Layer normalization of the sum of a layer's input, a skip connection and a
 // bias.
+#include "ops/gradient.h"
 #include "ops/nn/layer_norm.h"
 
 namespace strop::ops {
@@ -96,6 +97,55 @@ void SkipLayerNorm(const KernelContext& c) {
                 });
 }
 
+// --- Gradients
+
+// The gradient of `sum`, which was normalized; those of gamma and beta are
+// set. The op's own statistics are float32 even for float64.
+template <bool centered>
+Var SumGradient(GradientContext& c, Var sum) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x()), stash = AtLeastFloat32(type);
+  const Attributes axis = {{"axis", int64_t{-1}}};
+  Attributes settings = axis;
+  settings.emplace_back("epsilon", c.node().Float("epsilon", 1e-12f));
+  if (stash != DataType::kFloat32)
+    settings.emplace_back("stash_type", static_cast<int64_t>(stash));
+  const Var normalized[] = {sum, c.x(2)};
+  std::vector<Var> inputs = {c.dy(), sum, c.x(2)};
+  std::vector<DataType> types = {type, stash};
+  if (centered) types.push_back(stash);
+  const auto forward =
+      b.Ops(centered ? "LayerNormalization" : "SimplifiedLayerNormalization",
+            normalized, types, settings);
+  inputs.insert(inputs.end(), forward.begin() + 1, forward.end());
+  types = {type, type};
+  if (centered && c.needs(Slots<centered>::kBeta)) types.push_back(type);
+  const auto gradients = b.Ops(
+      centered ? "LayerNormalizationGrad" : "SimplifiedLayerNormalizationGrad",
+      inputs, types, axis, kMicrosoft);
+  c.Set(2, gradients[1]);
+  if (types.size() == 3) c.Set(Slots<centered>::kBeta, gradients[2]);
+  return gradients[0];
+}
+
+// The sum (output 3) may be used as well.
+template <bool centered>
+void SkipGradient(GradientContext& c) {
+  if (c.has_dy(1) || c.has_dy(2))
+    c.Fail("has a gradient for its first output and the sum only");
+  GraphBuilder& b = c.build();
+  const Var sum = c.AddedOutput(3, "sum", b.type(c.x()));
+  b.SetDims(sum, b.dims(c.x()));
+  Var dsum = c.dy(3);
+  if (c.has_dy(0)) {
+    const Var part = SumGradient<centered>(c, sum);
+    dsum = dsum ? part + dsum : part;
+  }
+  c.Set(0, dsum);
+  for (const size_t i : {size_t{1}, Slots<centered>::kBias})
+    if (c.needs(i)) c.Set(i, b.ReduceToShapeOf(dsum, c.x(0), c.x(i)));
+}
+
 }  // namespace
 
 // With v = input + skip + bias:
@@ -107,7 +157,8 @@ extern constexpr OpDef kSkipLayerNormalization = {
     .outputs = {1, 4},
     .infer = InferSkip<true>,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { SkipLayerNorm<T, true>(c); })};
+        []<class T>(const KernelContext& c) { SkipLayerNorm<T, true>(c); }),
+    .gradient = Rule(SkipGradient<true>)};
 
 // y = v / sqrt(mean(v^2) + epsilon) gamma; the mean is given as 0.
 extern constexpr OpDef kSkipSimplifiedLayerNormalization = {
@@ -117,6 +168,7 @@ extern constexpr OpDef kSkipSimplifiedLayerNormalization = {
     .outputs = {1, 4},
     .infer = InferSkip<false>,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { SkipLayerNorm<T, false>(c); })};
+        []<class T>(const KernelContext& c) { SkipLayerNorm<T, false>(c); }),
+    .gradient = Rule(SkipGradient<false>)};
 
 }  // namespace strop::ops

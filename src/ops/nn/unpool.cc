@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/window.h"
 
 namespace strop::ops {
@@ -56,6 +57,43 @@ void MaxUnpool(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// The sizes of the tensor in which the indices count, behind batch and
+// channels: (input - 1) stride + kernel - pads.
+Var PooledSizes(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto kernel = c.node().Ints("kernel_shape");
+  const auto strides = c.node().Ints("strides"), pads = c.node().Ints("pads");
+  const size_t rank = kernel.size();
+  std::vector<int64_t> steps(rank, 1), rest(kernel.begin(), kernel.end());
+  for (size_t i = 0; i < rank; ++i) {
+    if (!strides.empty()) steps[i] = strides[i];
+    if (!pads.empty()) rest[i] -= pads[i] + pads[rank + i];
+  }
+  const Var sizes = b.Op("Slice", {b.Shape(c.x()), b.Ints({2}),
+                                   b.Ints({2 + static_cast<int64_t>(rank)})});
+  return (sizes - b.Ints(std::vector<int64_t>(rank, 1))) * b.Ints(steps) +
+         b.Ints(rest);
+}
+
+// Takes dy where x was put. Where a larger output was wanted, the indices
+// count in its first corner only.
+void MaxUnpoolGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  Var dy = c.dy();
+  if (c.has_input(2)) {
+    const size_t rank = c.node().Ints("kernel_shape").size();
+    std::vector<int64_t> axes;
+    for (size_t i = 0; i < rank; ++i)
+      axes.push_back(static_cast<int64_t>(i) + 2);
+    const Var starts = b.Ints(std::vector<int64_t>(rank, 0));
+    dy = b.Op("Slice", {dy, starts, PooledSizes(c), b.Ints(axes)});
+  }
+  const Var flat = b.Reshape(dy, b.Ints({-1}));
+  c.Set(0, b.Op("Gather", {flat, c.x(1)}, {{"axis", int64_t{0}}}));
+}
+
 }  // namespace
 
 // Y = 0, then Y[indices[i]] = X[i]
@@ -66,6 +104,7 @@ extern constexpr OpDef kMaxUnpool = {
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { MaxUnpool<T>(c); }),
     .value_inputs = {2},
+    .gradient = Rule(MaxUnpoolGradient),
     .stops_gradient = {1, 2}};
 
 }  // namespace strop::ops

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
 namespace strop::ops {
@@ -37,6 +38,19 @@ void CenterCropPad(const KernelContext& c) {
   copy.Run(c, c.input(0), c.output(0));
 }
 
+// --- Gradients
+
+// What was cropped is padded, and the other way round.
+void CenterCropPadGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  Var shape = b.Shape(c.x());
+  if (c.node().Has("axes")) {
+    const auto axes = c.node().Ints("axes");
+    shape = b.Op("Gather", {shape, b.Ints({axes.begin(), axes.end()})});
+  }
+  c.Set(0, b.Op("CenterCropPad", {c.dy(), shape}, c.attributes()));
+}
+
 }  // namespace
 
 // x, shape -> x cropped, or padded with zeros, at both ends of each axis.
@@ -46,6 +60,7 @@ extern constexpr OpDef kCenterCropPad = {
     .infer = InferCenterCropPad,
     .reference = ByteKernel<CenterCropPad>(),
     .value_inputs = {1},
+    .gradient = Rule(CenterCropPadGradient),
     .stops_gradient = {1}};
 
 }  // namespace strop::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/axis.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 namespace {
@@ -44,6 +45,25 @@ void Compress(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// Adds dy up where the numbers of the kept places say.
+void CompressGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var shape = b.Shape(c.x());
+  const bool flat = !c.node().Has("axis");
+  const int64_t axis = c.node().Int("axis", 0);
+  const Var count = flat ? b.Op("Size", {c.x()}, {}, kOnnx, DataType::kInt64)
+                         : b.Op("Gather", {shape, b.Int(axis)});
+  const Var places =
+      b.Op("Compress", {b.Op("Range", {b.Int(0), count, b.Int(1)}), c.x(1)});
+  const Var dx = b.MicrosoftOp(
+      "GatherGrad",
+      {flat ? b.Reshape(count, b.Ints({1})) : shape, places, c.dy()},
+      {{"axis", axis}}, b.type(c.x()));
+  c.Set(0, flat ? b.Reshape(dx, shape) : dx);
+}
+
 }  // namespace
 
 extern constexpr OpDef kCompress = {.name = "Compress",
@@ -52,6 +72,7 @@ extern constexpr OpDef kCompress = {.name = "Compress",
                                     .infer = InferCompress,
                                     .reference = ByteKernel<Compress>(),
                                     .value_inputs = {1},
+                                    .gradient = Rule(CompressGradient),
                                     .stops_gradient = {1}};
 
 }  // namespace strop::ops

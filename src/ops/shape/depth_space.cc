@@ -3,6 +3,7 @@
 // DepthToSpace and SpaceToDepth: blocks of the plane become channels and
 // back. The order of the block's cells among the channels: DCR (row, column,
 // channel) or CRD (channel, row, column).
+#include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
 namespace strop::ops {
@@ -83,6 +84,22 @@ void Rearrange(const KernelContext& c, const Shape& depth, bool to_space) {
   copy.Run(c, c.input(0), c.output(0));
 }
 
+// --- Gradients
+
+// Each undoes the other. ONNX's SpaceToDepth knows no order of the cells but
+// DCR.
+void DepthToSpaceGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Attributes block = {{"blocksize", c.node().Int("blocksize")}};
+  c.Set(0, ChannelsInside(c.node())
+               ? b.Op("SpaceToDepth", {c.dy()}, block)
+               : b.Op("SpaceToDepth", {c.dy()}, c.attributes(), kStrop));
+}
+
+void SpaceToDepthGradient(GradientContext& c) {
+  c.Set(0, c.build().Op("DepthToSpace", {c.dy()}, c.attributes()));
+}
+
 }  // namespace
 
 extern constexpr OpDef kDepthToSpace = {
@@ -90,13 +107,26 @@ extern constexpr OpDef kDepthToSpace = {
     .infer = InferDepthToSpace,
     .reference = ByteKernel<[](const KernelContext& c) {
       Rearrange(c, c.input(0).shape(), /*to_space=*/true);
-    }>()};
+    }>(),
+    .gradient = Rule(DepthToSpaceGradient)};
 
-extern constexpr OpDef kSpaceToDepth = {
-    .name = "SpaceToDepth",
-    .infer = InferSpaceToDepth,
-    .reference = ByteKernel<[](const KernelContext& c) {
-      Rearrange(c, c.output(0).shape(), /*to_space=*/false);
-    }>()};
+namespace {
+
+constexpr OpDef SpaceToDepthIn(std::string_view domain) {
+  return {.name = "SpaceToDepth",
+          .domain = domain,
+          .infer = InferSpaceToDepth,
+          .reference = ByteKernel<[](const KernelContext& c) {
+            Rearrange(c, c.output(0).shape(), /*to_space=*/false);
+          }>(),
+          .gradient = Rule(SpaceToDepthGradient)};
+}
+
+}  // namespace
+
+extern constexpr OpDef kSpaceToDepth = SpaceToDepthIn(kOnnx);
+
+// The same with an attribute mode, DCR or CRD, as DepthToSpace has it.
+extern constexpr OpDef kStropSpaceToDepth = SpaceToDepthIn(kStrop);
 
 }  // namespace strop::ops

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -67,6 +68,10 @@ extern constexpr OpDef kReverseSequence = {
     .inputs = {2, 2},
     .infer = InferReverseSequence,
     .reference = ByteKernel<ReverseSequence>(),
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0,
+            c.build().Op("ReverseSequence", {c.dy(), c.x(1)}, c.attributes()));
+    }),
     .stops_gradient = {1}};
 
 }  // namespace strop::ops

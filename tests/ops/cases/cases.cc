@@ -16,7 +16,7 @@ const std::vector<OpCase>& AllOpCases() {
           AttentionCases,     SelectionCases,    RecurrentCases,
           MoreLossCases,      FusedDropoutCases, OldTrainingCases,
           ConvTransposeCases, GroupNormCases,    ImageCases,
-          MixedTypeCases,     GroupQueryCases}) {
+          MixedTypeCases,     GroupQueryCases,   VisionGradientCases}) {
       for (OpCase& op_case : list()) cases.push_back(std::move(op_case));
     }
     return cases;

@@ -74,5 +74,6 @@ Cases SignalCases();
 Cases QuantizeCases();
 Cases AttentionCases();
 Cases SelectionCases();
+Cases VisionGradientCases();
 
 }  // namespace strop

@@ -146,7 +146,16 @@ void AddSpreading(Cases& cases) {
         .inputs = {pooled, where, Int64s({4}, {1, 1, 5, 5})},
         .attributes = halves,
         .expected = {{0, 0, 0, 0, 0, 0, 5, 0, 6, 0, 0, 0, 0,
-                      0, 0, 0, 7, 0, 8, 0, 0, 0, 0, 0, 0}}}});
+                      0, 0, 0, 7, 0, 8, 0, 0, 0, 0, 0, 0}}},
+       // (2 - 1) 2 + 3 - 2 = 3 cells, in the first corner of 5.
+       {.name = "MaxUnpool/padded, into a longer line",
+        .op = "MaxUnpool",
+        .inputs = {In({1, 1, 2}, {5, 6}), Int64s({1, 1, 2}, {0, 2}),
+                   Int64s({3}, {1, 1, 5})},
+        .attributes = {{"kernel_shape", IntList{3}},
+                       {"strides", IntList{2}},
+                       {"pads", IntList{1, 1}}},
+        .expected = {{5, 0, 6, 0, 0}}}});
   // A block's cells become channels and back.
   for (const std::string mode : {"DCR", "CRD"}) {
     const Numbers64 plane =
@@ -155,32 +164,39 @@ void AddSpreading(Cases& cases) {
             : Numbers64{0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15};
     const CaseAttributes attributes = {{"mode", mode},
                                        {"blocksize", int64_t{2}}};
-    const std::vector<DataType> types = {DataType::kFloat32, DataType::kInt64,
-                                         DataType::kUint8, DataType::kBfloat16};
+    const std::vector<DataType> types = {DataType::kFloat32, DataType::kFloat64,
+                                         DataType::kInt64, DataType::kUint8,
+                                         DataType::kBfloat16};
     cases.push_back({.name = "DepthToSpace/" + mode,
                      .op = "DepthToSpace",
                      .inputs = {In({1, 8, 1, 2}, Counting(16))},
                      .attributes = attributes,
                      .expected = {plane},
                      .types = types});
-    cases.push_back({.name = "SpaceToDepth/" + mode,
-                     .op = "SpaceToDepth",
-                     .inputs = {In({1, 2, 2, 4}, plane)},
-                     .attributes = attributes,
-                     .opset = 28,
-                     .expected = {Counting(16)},
-                     .types = types});
+    OpCase back = {.name = "SpaceToDepth/" + mode,
+                   .op = "SpaceToDepth",
+                   .inputs = {In({1, 2, 2, 4}, plane)},
+                   .attributes = attributes,
+                   .opset = 28,
+                   .expected = {Counting(16)},
+                   .types = types};
+    cases.push_back(back);
+    back.name = "strop.SpaceToDepth/" + mode;
+    back.domain = kStrop;
+    back.opset = 1;
+    cases.push_back(back);
   }
   cases.push_back({.name = "DepthToSpace/no batch",
                    .op = "DepthToSpace",
                    .inputs = {In({0, 4, 1, 1})},
                    .attributes = {{"blocksize", int64_t{2}}},
                    .expected = {{}}});
-  cases.push_back({.name = "CenterCropPad",
-                   .op = "CenterCropPad",
-                   .inputs = {In({2, 4}, Counting(8)), Int64s({2}, {5, 1})},
-                   .expected = {{0, 1, 5, 0, 0}},
-                   .types = {DataType::kFloat32, DataType::kInt16}});
+  cases.push_back(
+      {.name = "CenterCropPad",
+       .op = "CenterCropPad",
+       .inputs = {In({2, 4}, Counting(8)), Int64s({2}, {5, 1})},
+       .expected = {{0, 1, 5, 0, 0}},
+       .types = {DataType::kFloat32, DataType::kFloat64, DataType::kInt16}});
   cases.push_back(
       {.name = "CenterCropPad/one axis",
        .op = "CenterCropPad",

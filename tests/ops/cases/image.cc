@@ -337,12 +337,14 @@ void AddResizeGrad(Cases& cases) {
                        CaseAttributes attributes, Numbers64 expected) {
     std::vector<CaseInput> inputs = {Mixed(dy, 3, 5), Plane()};
     inputs.insert(inputs.end(), settings.begin(), settings.end());
-    cases.push_back({.name = name,
-                     .op = "ResizeGrad",
-                     .inputs = std::move(inputs),
-                     .attributes = std::move(attributes),
-                     .domain = kMs,
-                     .expected = {std::move(expected)}});
+    for (const std::string& domain : {kMs, std::string(kStrop)}) {
+      cases.push_back({.name = domain + "." + name,
+                       .op = "ResizeGrad",
+                       .inputs = inputs,
+                       .attributes = attributes,
+                       .domain = domain,
+                       .expected = {expected}});
+    }
   };
   add("ResizeGrad/nearest", {1, 2, 4, 2}, {Omitted(), Floats({1, 1, 1.5, 0.6})},
       {}, {-3, 0, 3, 0, 0,  0, -2, 0, 1, 0, -1, 0,

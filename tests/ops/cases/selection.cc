@@ -21,7 +21,8 @@ Cases CompressCases() {
        .inputs = {x, BoolsOf({2}, {0, 1})},
        .attributes = {{"axis", int64_t{-1}}},
        .expected = {{2, 5}},
-       .types = {DataType::kFloat16, DataType::kInt64, DataType::kUint8}},
+       .types = {DataType::kFloat16, DataType::kFloat64, DataType::kInt64,
+                 DataType::kUint8}},
       {.name = "Compress/nothing",
        .op = "Compress",
        .inputs = {x, BoolsOf({2}, {0, 0})},
@@ -36,7 +37,7 @@ Cases CompressCases() {
        .inputs = {In({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), Int64s({2}, {2, 0})},
        .attributes = {{"batch_axis", kZero}, {"time_axis", kOne}},
        .expected = {{3, 4, 1, 2, 5, 6, 7, 8}},
-       .types = {DataType::kInt16, DataType::kFloat16}},
+       .types = {DataType::kInt16, DataType::kFloat16, DataType::kFloat64}},
   };
 }
 
