@@ -147,15 +147,14 @@ void AddSpreading(Cases& cases) {
         .attributes = halves,
         .expected = {{0, 0, 0, 0, 0, 0, 5, 0, 6, 0, 0, 0, 0,
                       0, 0, 0, 7, 0, 8, 0, 0, 0, 0, 0, 0}}},
-       // (2 - 1) 2 + 3 - 2 = 3 cells, in the first corner of 5.
-       {.name = "MaxUnpool/padded, into a longer line",
+       // (1 - 1) + 3 - 2 = 1 cell a row, the first of 3.
+       {.name = "MaxUnpool/padded, into longer rows",
         .op = "MaxUnpool",
-        .inputs = {In({1, 1, 2}, {5, 6}), Int64s({1, 1, 2}, {0, 2}),
-                   Int64s({3}, {1, 1, 5})},
-        .attributes = {{"kernel_shape", IntList{3}},
-                       {"strides", IntList{2}},
-                       {"pads", IntList{1, 1}}},
-        .expected = {{5, 0, 6, 0, 0}}}});
+        .inputs = {In({1, 1, 2, 1}, {5, 6}), Int64s({1, 1, 2, 1}, {0, 1}),
+                   Int64s({4}, {1, 1, 2, 3})},
+        .attributes = {{"kernel_shape", IntList{1, 3}},
+                       {"pads", IntList{0, 1, 0, 1}}},
+        .expected = {{5, 0, 0, 6, 0, 0}}}});
   // A block's cells become channels and back.
   for (const std::string mode : {"DCR", "CRD"}) {
     const Numbers64 plane =
