@@ -87,6 +87,8 @@ struct ArtifactOptions {
   std::optional<ModelSource> loss_model = {};
   // Further outputs of the training and the eval model, after the loss.
   std::vector<std::string> additional_output_names = {};
+  // The model's own outputs stay outputs, after those.
+  bool keep_outputs = false;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   AdamWOptions adamw = {};
   // Gradients are scaled down to this norm before each step.

@@ -50,6 +50,14 @@ void SetOutputs(Graph& graph, ValueId loss, const ArtifactOptions& options) {
     }
     if (std::ranges::find(outputs, id) == outputs.end()) outputs.push_back(id);
   }
+  if (options.keep_outputs) {
+    for (const ValueId id : graph.outputs()) {
+      const Value& value = graph.value(id);
+      if (!value.is_input && !value.initializer &&
+          std::ranges::find(outputs, id) == outputs.end())
+        outputs.push_back(id);
+    }
+  }
   graph.SetOutputs(std::move(outputs));
 }
 

@@ -42,6 +42,7 @@ TEST(Prepare, WritesTheFourFiles) {
        "1", "-o", (folder / "made").string()});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(Contains(result.out, "loss: onnx::loss::2")) << result.out;
+  EXPECT_TRUE(Contains(result.out, "outputs: onnx::loss::2, logits"));
   EXPECT_TRUE(Contains(result.out, "trains 4 parameters")) << result.out;
   for (const char* name : {"training_model.onnx", "eval_model.onnx",
                            "optimizer_model.onnx", "checkpoint"}) {

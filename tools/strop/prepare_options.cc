@@ -101,7 +101,8 @@ void AddPrepareOptions(CLI::App& verb, PrepareOptions& options) {
       ->delimiter(',')
       ->allow_extra_args(false);
   verb.add_option("--outputs", options.outputs,
-                  "Values to put out beside the loss, separated by commas")
+                  "Values to put out beside the loss, separated by commas "
+                  "(default: the model's outputs)")
       ->delimiter(',')
       ->allow_extra_args(false);
   verb.add_option("--optimizer", options.optimizer, "adamw (default) or sgd")
@@ -122,6 +123,7 @@ ArtifactOptions ToArtifactOptions(const PrepareOptions& options) {
   artifacts.requires_grad = options.train;
   artifacts.frozen_params = options.freeze;
   artifacts.additional_output_names = options.outputs;
+  artifacts.keep_outputs = options.outputs.empty();
   artifacts.optimizer =
       options.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
   artifacts.clip_grad_norm = options.clip;
