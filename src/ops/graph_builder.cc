@@ -12,6 +12,7 @@ namespace strop {
 namespace {
 
 constexpr int64_t kReduceSumAxesInput = 13;
+constexpr int64_t kReshapeAllowsZero = 14;
 
 void WriteScalar(double value, const Tensor& tensor) {
   switch (tensor.type()) {
@@ -276,7 +277,7 @@ Var GraphBuilder::ReduceToShapeOf(Var gradient, Var full, Var target) {
   if (axes.empty()) return gradient;
   if (lead == 0) return ReduceSum(gradient, axes, /*keepdims=*/true);
   const Var sum = ReduceSum(gradient, axes, /*keepdims=*/false);
-  return ones_inside ? Reshape(sum, Shape(target)) : sum;
+  return ones_inside ? ReshapeLiterally(sum, Shape(target)) : sum;
 }
 
 Var GraphBuilder::ReduceDynamically(Var gradient, Var full, Var target) {
@@ -285,7 +286,16 @@ Var GraphBuilder::ReduceDynamically(Var gradient, Var full, Var target) {
   const Var shapes[] = {shape, Shape(full)};
   const Var axes =
       Ops("BroadcastGradientArgs", shapes, types, {}, kMicrosoft)[0];
-  return Reshape(ReduceSumAxes(gradient, axes, /*keepdims=*/true), shape);
+  return ReshapeLiterally(ReduceSumAxes(gradient, axes, /*keepdims=*/true),
+                          shape);
+}
+
+// A 0 in the shape is a size of 0, not that of x.
+Var GraphBuilder::ReshapeLiterally(Var x, Var shape) {
+  Attributes attributes;
+  if (graph_.opset(kOnnx) >= kReshapeAllowsZero)
+    attributes.emplace_back("allowzero", int64_t{1});
+  return Op("Reshape", {x, shape}, attributes);
 }
 
 // --- Operators

@@ -113,6 +113,7 @@ class GraphBuilder {
   const TensorData* ConstantData(Var x) const;
   Var AddConstant(std::string_view stem, const Tensor& tensor);
   Var ReduceDynamically(Var gradient, Var full, Var target);
+  Var ReshapeLiterally(Var x, Var shape);
 
   Graph& graph_;
   std::string prefix_;

@@ -35,7 +35,8 @@ Var GradientOfSharedMatrix(GradientContext& c, Var a, Var dy,
                            const MatrixProductForm& form) {
   GraphBuilder& b = c.build();
   const auto flat = [&](Var x) {
-    const Dimension last = b.dims(x)->back();
+    const auto& dims = b.dims(x);
+    const Dimension last = dims ? dims->back() : Dimension{};
     Var shape;
     if (last.value) {
       shape = b.Ints({-1, *last.value});

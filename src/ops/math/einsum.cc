@@ -8,8 +8,11 @@
 // right has it: a chain of matrices costs no more than its products.
 #include <bit>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 #include "ops/reduce.h"
 #include "strop/execution_provider.h"
 
@@ -465,6 +468,224 @@ void Einsum(const KernelContext& c) {
       });
 }
 
+// --- Gradients
+
+// The equation with its output spelled out.
+struct Spelling {
+  std::vector<std::string> terms;  // without spaces
+  std::string output;
+};
+
+Spelling ReadSpelling(const OpNode& node) {
+  const auto without_spaces = [](std::string_view text) {
+    std::string result(text);
+    std::erase(result, ' ');
+    return result;
+  };
+  Terms terms(node);
+  Spelling s;
+  std::map<char, int> times;  // in the order of the implicit output
+  bool dots = false;
+  for (size_t i = 0; i < terms.count(); ++i) {
+    s.terms.push_back(without_spaces(terms.Next().text));
+    for (const char c : s.terms.back()) {
+      if (Term::IsLetter(c)) ++times[c];
+      dots = dots || c == '.';
+    }
+  }
+  if (terms.has_output()) {
+    s.output = without_spaces(terms.output().text);
+    return s;
+  }
+  if (dots) s.output = "...";
+  for (const auto& [letter, count] : times)
+    if (count == 1) s.output += letter;
+  return s;
+}
+
+// An axis that a term names, or for '.' all those that "..." stands for.
+struct TermAxis {
+  char label;
+  int64_t axis = 0;  // of '.': the first
+};
+
+// The gradient of one operand: the product of dY with the others, summed over
+// all that the operand does not name. Then there are
+//   labels that nothing else has: the operand in ones stands for them;
+//   labels that stand twice: the gradient lies on the diagonal;
+//   axes of size 1 that were broadcast: the gradient is summed over them.
+class OperandGradient {
+ public:
+  OperandGradient(GradientContext& c, const Spelling& spelling, size_t operand)
+      : c_(c), b_(c.build()), s_(spelling), operand_(operand) {
+    const auto rank = b_.rank(c.x(operand));
+    const std::string& term = s_.terms[operand];
+    const auto letters = std::ranges::count_if(term, Term::IsLetter);
+    has_dots_ = term.find('.') != std::string::npos;
+    if (has_dots_ && !rank) c.Fail("the ranks of its inputs must be known");
+    dots_ = has_dots_ ? static_cast<int64_t>(*rank) - letters : 0;
+    int64_t axis = 0;
+    for (size_t i = 0; i < term.size(); ++i) {
+      axes_.push_back({term[i], axis});
+      axis += term[i] == '.' ? dots_ : 1;
+      if (term[i] == '.') i += 2;
+    }
+  }
+
+  Var Write() {
+    AddTerm(s_.output, c_.dy());
+    for (size_t i = 0; i < s_.terms.size(); ++i)
+      if (i != operand_) AddTerm(s_.terms[i], c_.x(i));
+    // "..." comes first, so that axes which the operand lacks lead.
+    std::string result = has_dots_ ? "..." : "";
+    for (const TermAxis& axis : axes_) {
+      if (axis.label != '.') result += PlaceOf(axis);
+    }
+    AddOnes();
+    std::string equation = terms_[0];
+    for (size_t i = 1; i < terms_.size(); ++i) equation += "," + terms_[i];
+    Var gradient =
+        b_.Op("Einsum", inputs_, {{"equation", equation + "->" + result}});
+    if (MayBroadcast()) gradient = ToOperandShape(gradient);
+    if (dots_ == 0 || axes_[0].label == '.') return gradient;
+    return b_.Transpose(gradient, OperandOrder());
+  }
+
+ private:
+  void AddTerm(const std::string& term, Var input) {
+    terms_.push_back(term);
+    inputs_.push_back(input);
+  }
+
+  bool IsNamed(char label) const {
+    return std::ranges::any_of(terms_, [&](const std::string& term) {
+      return term.find(label) != std::string::npos;
+    });
+  }
+
+  char FreshLetter() const {
+    for (char c = 'z'; c >= 'A'; --c) {
+      const bool is_free = Term::IsLetter(c) && !IsNamed(c) &&
+                           s_.terms[operand_].find(c) == std::string::npos;
+      if (is_free) return c;
+    }
+    c_.Fail("has no letter left for its gradient");
+  }
+
+  // int64[n]: sizes of the operand's axes from `first` on.
+  Var Sizes(int64_t first, int64_t count) {
+    std::vector<int64_t> axes;
+    for (int64_t i = 0; i < count; ++i) axes.push_back(first + i);
+    return b_.Op("Gather", {b_.Shape(c_.x(operand_)), b_.Ints(axes)});
+  }
+
+  // The letter of an axis in the gradient. One that has occurred before gets
+  // another, which a unit matrix ties to it.
+  char PlaceOf(const TermAxis& axis) {
+    const auto [place, is_new] = first_.emplace(axis.label, axis.axis);
+    if (is_new) return axis.label;
+    const char fresh = FreshLetter();
+    const Var sizes[] = {Sizes(place->second, 1), Sizes(axis.axis, 1)};
+    const Var shape = b_.Op("Concat", sizes, {{"axis", int64_t{0}}});
+    const DataType type = b_.type(c_.x(operand_));
+    AddTerm({axis.label, fresh}, b_.Op("EyeLike", {b_.Zeros(shape, type)}));
+    return fresh;
+  }
+
+  // Names what no other term does, in the sizes of the operand.
+  void AddOnes() {
+    std::string term;
+    std::vector<Var> sizes;
+    for (const TermAxis& axis : axes_) {
+      const bool is_dots = axis.label == '.';
+      const bool is_known =
+          is_dots ? dots_ == 0 || s_.output.find('.') != std::string::npos
+                  : IsNamed(axis.label) ||
+                        term.find(axis.label) != std::string::npos;
+      if (is_known) continue;
+      term += is_dots ? std::string("...") : std::string(1, axis.label);
+      sizes.push_back(Sizes(axis.axis, is_dots ? dots_ : 1));
+    }
+    if (term.empty()) return;
+    const DataType type = b_.type(c_.x(operand_));
+    const Var shape = b_.Op("Concat", sizes, {{"axis", int64_t{0}}});
+    AddTerm(term, b_.Op("Expand", {b_.Scalar(1, type), shape}));
+  }
+
+  // False where all that share a label are surely of one size.
+  bool MayBroadcast() const {
+    for (const TermAxis& axis : axes_) {
+      for (size_t i = 0; i < s_.terms.size(); ++i)
+        if (i != operand_ && !AllAreLike(axis, s_.terms[i], c_.x(i)))
+          return true;
+    }
+    return false;
+  }
+
+  // Whether each axis of that label in `term` has the size of `axis`.
+  bool AllAreLike(const TermAxis& axis, const std::string& term, Var x) const {
+    if (term.find(axis.label) == std::string::npos) return true;
+    const auto &own = b_.dims(c_.x(operand_)), &other = b_.dims(x);
+    if (!own || !other || term.find('.') != std::string::npos) return false;
+    for (size_t i = 0; i < term.size(); ++i) {
+      if (term[i] == axis.label &&
+          !SameDimension((*own)[static_cast<size_t>(axis.axis)], (*other)[i]))
+        return false;
+    }
+    return true;
+  }
+
+  // The order in which the gradient has the operand's axes: those of "..."
+  // first.
+  std::vector<int64_t> GradientOrder() const {
+    std::vector<int64_t> order;
+    for (const bool of_dots : {true, false}) {
+      for (const TermAxis& axis : axes_) {
+        if ((axis.label == '.') != of_dots) continue;
+        for (int64_t i = 0; i < (of_dots ? dots_ : 1); ++i)
+          order.push_back(axis.axis + i);
+      }
+    }
+    return order;
+  }
+
+  std::vector<int64_t> OperandOrder() const {
+    const std::vector<int64_t> order = GradientOrder();
+    std::vector<int64_t> inverse(order.size());
+    for (size_t i = 0; i < order.size(); ++i)
+      inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    return inverse;
+  }
+
+  // Repeated where another operand was broadcast, summed where this one was.
+  Var ToOperandShape(Var gradient) {
+    Var target = c_.x(operand_);
+    if (dots_ > 0 && axes_[0].label != '.') {
+      target = b_.Transpose(target, GradientOrder());
+      b_.SetDims(target, std::nullopt);
+    }
+    const Var full = b_.Op("Expand", {gradient, b_.Shape(target)});
+    return b_.ReduceToShapeOf(full, full, target);
+  }
+
+  GradientContext& c_;
+  GraphBuilder& b_;
+  const Spelling& s_;
+  const size_t operand_;
+  bool has_dots_ = false;
+  int64_t dots_ = 0;  // axes that "..." stands for
+  std::vector<TermAxis> axes_;
+  std::map<char, int64_t> first_;
+  std::vector<std::string> terms_;
+  std::vector<Var> inputs_;
+};
+
+void EinsumGradient(GradientContext& c) {
+  const Spelling spelling = ReadSpelling(c.node());
+  for (size_t i = 0; i < c.input_count(); ++i)
+    if (c.needs(i)) c.Set(i, OperandGradient(c, spelling, i).Write());
+}
+
 }  // namespace
 
 extern constexpr OpDef kEinsum = {
@@ -472,6 +693,7 @@ extern constexpr OpDef kEinsum = {
     .inputs = {1, Arity::kVariadic},
     .infer = InferEinsum,
     .reference = Instantiate<Numbers>(
-        []<class T>(const KernelContext& c) { Einsum<T>(c); }, EinsumScratch)};
+        []<class T>(const KernelContext& c) { Einsum<T>(c); }, EinsumScratch),
+    .gradient = Rule(EinsumGradient)};
 
 }  // namespace strop::ops

@@ -2,6 +2,7 @@
 //
 // MatMul and com.microsoft FusedMatMul: stacks of matrices, multiplied with
 // numpy's rules.
+#include "ops/gradient_formula.h"
 #include "ops/matrix.h"
 #include "ops/matrix_gradient.h"
 
@@ -119,10 +120,43 @@ constexpr ReferenceKernel kMatMulKernel = Instantiate<MatMulTypes>(
 
 // --- Gradients
 
+// Rows that are the outermost axis become the last but one.
+Var RowsLast(GradientContext& c, size_t i, std::string_view trans_batch) {
+  GraphBuilder& b = c.build();
+  const Var x = c.x(i);
+  if (c.node().Int(trans_batch, 0) == 0) return x;
+  const auto rank = b.rank(x);
+  if (!rank) c.Fail("the ranks of its inputs must be known");
+  if (*rank < 3) return x;
+  const auto last = static_cast<int64_t>(*rank) - 1;
+  std::vector<int64_t> perm;
+  std::vector<Dimension> dims;
+  for (int64_t axis = 1; axis < last; ++axis) perm.push_back(axis);
+  perm.push_back(0);
+  perm.push_back(last);
+  for (const int64_t axis : perm)
+    dims.push_back((*b.dims(x))[static_cast<size_t>(axis)]);
+  const Var y = b.Transpose(x, perm);
+  b.SetDims(y, std::move(dims));
+  return y;
+}
+
+std::vector<Var> RowsLastProduct(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var y = b.MicrosoftOp(
+      "FusedMatMul",
+      {RowsLast(c, 0, "transBatchA"), RowsLast(c, 1, "transBatchB")},
+      {{"transA", c.node().Int("transA", 0)},
+       {"transB", c.node().Int("transB", 0)},
+       {"alpha", c.node().Float("alpha", 1)}});
+  b.SetDims(y, b.dims(c.y()));
+  return {y};
+}
+
 void FusedMatMulGradient(GradientContext& c) {
   const OpNode node = c.node();
   if (node.Int("transBatchA", 0) != 0 || node.Int("transBatchB", 0) != 0)
-    c.Fail("has no gradient with transBatchA or transBatchB");
+    return DifferentiateFormula(c, RowsLastProduct);
   MatrixProductGradient(c, {.trans_a = node.Int("transA", 0) != 0,
                             .trans_b = node.Int("transB", 0) != 0,
                             .alpha = node.Float("alpha", 1)});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "ops/gradient.h"
 #include "ops/number.h"
 
 namespace strop::ops {
@@ -162,8 +163,30 @@ void NonZero(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// values = [off, on]: the sums of dy where y is on, and of all the others.
+void OneHotGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x(2));
+  const auto pair = [&](double off, double on) {
+    const Var both[] = {b.Unsqueeze(b.Scalar(off, type), {0}),
+                        b.Unsqueeze(b.Scalar(on, type), {0})};
+    return b.Op("Concat", both, {{"axis", int64_t{0}}});
+  };
+  const auto sum_where = [&](Var values) {
+    const Var chosen = b.Op("OneHot", {c.x(0), c.x(1), values},
+                            {{"axis", c.node().Int("axis", -1)}}, kOnnx, type);
+    return b.Reshape(b.ReduceSum(c.dy() * chosen, {}, /*keepdims=*/false),
+                     b.Ints({1}));
+  };
+  const Var sums[] = {sum_where(pair(1, 0)), sum_where(pair(0, 1))};
+  c.Set(2, b.Op("Concat", sums, {{"axis", int64_t{0}}}));
+}
+
 }  // namespace
 
+// Its numbers must be known before a plan is made; no gradient flows.
 extern constexpr OpDef kRange = {
     .name = "Range",
     .inputs = {3, 3},
@@ -191,7 +214,8 @@ extern constexpr OpDef kOneHot = {
     .reference = Instantiate<AllTypes, 2>(
         []<class T>(const KernelContext& c) { OneHot<T>(c); }),
     .value_inputs = {1},
-    .stops_gradient = {0, 1, 2}};
+    .gradient = Rule(OneHotGradient),
+    .stops_gradient = {0, 1}};
 
 extern constexpr OpDef kNonZero = {
     .name = "NonZero",
