@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention/attend.h"
+#include "ops/attention/attention_formula.h"
 #include "ops/number.h"
 
 namespace strop::ops {
@@ -257,6 +258,154 @@ void RunAttention(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// The heads of input i of rank 3, or its second axis.
+int64_t HeadsOf(GradientContext& c, size_t i, std::string_view attribute) {
+  const auto& dims = c.build().dims(c.x(i));
+  if (!dims) c.Fail("the rank of its inputs must be known");
+  if (dims->size() == 3) return c.node().Int(attribute);
+  if (!(*dims)[1].value) c.Fail("the number of heads must be known");
+  return *(*dims)[1].value;
+}
+
+// What an attention node says, as values of its gradient's graph.
+class NodeFormula {
+ public:
+  explicit NodeFormula(GradientContext& c)
+      : c_(c),
+        b_(c.build()),
+        type_(b_.type(c.x())),
+        heads_(HeadsOf(c, 0, "q_num_heads")),
+        kv_heads_(HeadsOf(c, 1, "kv_num_heads")),
+        is_flat_(*b_.rank(c.x()) == 3) {}
+
+  std::vector<Var> Write() {
+    const OpNode node = c_.node();
+    const Var q = is_flat_ ? SplitHeads(b_, c_.x(0), heads_) : c_.x(0);
+    const Var k = WithPast(1, kPastKey), v = WithPast(2, kPastValue);
+    AttentionFormula a;
+    a.q = q;
+    a.k = RepeatHeads(b_, Valid(k), heads_, kv_heads_);
+    a.v = RepeatHeads(b_, Valid(b_.Cast(v, type_)), heads_, kv_heads_);
+    a.scale = node.Has("scale") ? b_.Scalar(node.Float("scale", 1), type_)
+                                : DefaultScale(b_, q);
+    a.softcap = node.Float("softcap", 0);
+    a.bias = Bias(q, k);
+    a.may_be_dead = true;
+    const AttentionValues values = WriteAttention(b_, a);
+    const Var stages[] = {values.product, values.capped, values.biased,
+                          values.softmax};
+    return {is_flat_ ? JoinHeads(b_, values.y) : values.y, k, v,
+            stages[node.Int("qk_matmul_output_mode", 0)]};
+  }
+
+ private:
+  Var WithPast(size_t i, size_t past) {
+    const Var x = is_flat_ ? SplitHeads(b_, c_.x(i), kv_heads_) : c_.x(i);
+    if (!c_.has_input(past)) return x;
+    const Var parts[] = {c_.x(past), x};
+    const Var all = b_.Op("Concat", parts, {{"axis", int64_t{2}}});
+    auto dims = b_.dims(x);
+    if (dims) (*dims)[2] = {};
+    b_.SetDims(all, dims);
+    return all;
+  }
+
+  // (batch, 1, 1, 1): how many keys of each sample count.
+  Var Lengths(Var keys) {
+    const Var clamped =
+        b_.Op("Min", {b_.Op("Max", {c_.x(kLengths), b_.Int(0)}), keys});
+    return b_.Unsqueeze(clamped, {1, 2, 3});
+  }
+
+  // Zeros in place of rows beyond the lengths, which may hold anything.
+  Var Valid(Var x) {
+    if (!c_.has_input(kLengths)) return x;
+    const Var count = SizeOfAxis(b_, x, 2);
+    const Var row = b_.Unsqueeze(CountTo(b_, count), {1});
+    const Var inside = b_.Compare("Less", row, Lengths(count));
+    const Var y = b_.Where(inside, x, b_.Scalar(0, type_));
+    b_.SetDims(y, b_.dims(x));
+    return y;
+  }
+
+  // What is added to the scores; no value where nothing is.
+  Var Bias(Var q, Var k) {
+    Var bias;
+    if (c_.has_input(kMask)) bias = Mask(SizeOfAxis(b_, k, 2));
+    const Var allowed = InSight(q, k);
+    if (!allowed) return bias;
+    const Var forbidden = ForbiddenBias(b_, allowed, type_);
+    return bias ? bias + forbidden : forbidden;
+  }
+
+  // The mask as numbers, as long as there are keys.
+  Var Mask(Var keys) {
+    Var mask = c_.x(kMask);
+    if (b_.type(mask) == DataType::kBool) {
+      mask = ForbiddenBias(b_, mask, type_);
+    } else {
+      mask = b_.Cast(mask, type_);
+    }
+    const auto own = b_.dims(c_.x(kMask)), k = b_.dims(c_.x(1));
+    const bool is_long = own && k && !c_.has_input(kPastKey) &&
+                         SameDimension(own->back(), (*k)[k->size() - 2]);
+    if (is_long) {
+      b_.SetDims(mask, own);
+      return mask;
+    }
+    const Var missing = b_.Unsqueeze(keys - SizeOfAxis(b_, mask, -1), {0});
+    const Var pads[] = {b_.Ints({0}), missing};
+    const Var never =
+        b_.Scalar(-std::numeric_limits<double>::infinity(), type_);
+    return b_.Op("Pad", {mask, b_.Op("Concat", pads, {{"axis", int64_t{0}}}),
+                         never, b_.Ints({-1})});
+  }
+
+  // Which query may look at which key for its place; no value: all may.
+  Var InSight(Var q, Var k) {
+    const OpNode node = c_.node();
+    const bool is_causal = node.Int("is_causal", 0) != 0;
+    const int64_t left = node.Int("left_window_size", -1);
+    const int64_t right = node.Int("right_window_size", -1);
+    if (!is_causal && left < 0 && right < 0 && !c_.has_input(kLengths))
+      return {};
+    const Var rows = SizeOfAxis(b_, q, 2), keys = SizeOfAxis(b_, k, 2);
+    const Var key = CountTo(b_, keys);
+    Var offset = b_.Int(0);
+    if (c_.has_input(kPastKey)) offset = SizeOfAxis(b_, c_.x(kPastKey), 2);
+    Var allowed;
+    const auto demand = [&](Var condition) {
+      allowed = allowed ? b_.Compare("And", allowed, condition) : condition;
+    };
+    if (c_.has_input(kLengths)) {
+      const Var lengths = Lengths(keys);
+      offset = lengths - rows;
+      demand(b_.Compare("Less", key, lengths));
+    }
+    const Var position = b_.Unsqueeze(CountTo(b_, rows), {1}) + offset;
+    const auto at_most = [&](Var distance, int64_t most) {
+      demand(b_.Op("Not", {b_.Compare("Greater", distance, b_.Int(most))}, {},
+                   kOnnx, DataType::kBool));
+    };
+    if (is_causal) at_most(key - position, 0);
+    if (left >= 0) at_most(position - key, left);
+    if (right >= 0) at_most(key - position, right);
+    return allowed;
+  }
+
+  GradientContext& c_;
+  GraphBuilder& b_;
+  const DataType type_;
+  const int64_t heads_, kv_heads_;
+  const bool is_flat_;
+};
+
+std::vector<Var> NodeAsFormula(GradientContext& c) {
+  return NodeFormula(c).Write();
+}
+
 }  // namespace
 
 // Q, K, V, mask, past key, past value, lengths -> Y, present key, present
@@ -269,7 +418,8 @@ extern constexpr OpDef kAttention = {
     .infer = InferAttention,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { RunAttention<T>(c); }, Scratch),
-    .stops_gradient = {3, 6},
+    .gradient = Rule(FromFormula<NodeAsFormula>),
+    .stops_gradient = {6},
     .mixes_floats = true};
 
 }  // namespace strop::ops

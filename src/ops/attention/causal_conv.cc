@@ -5,6 +5,7 @@
 // element is the past state, or 0.
 #include <cmath>
 
+#include "ops/gradient_formula.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -76,6 +77,36 @@ void CausalConv(const KernelContext& c) {
                 });
 }
 
+// --- Gradients
+
+// A convolution, one group for each channel, over the past and x.
+std::vector<Var> CausalConvFormula(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto weight = b.dims(c.x(1));
+  if (!weight || !(*weight)[0].value)
+    c.Fail("the shape of its weight must be known");
+  const auto x = b.dims(c.x());
+  if (x && (*x)[2].value == 0) c.Fail("has no gradient with length 0");
+  const auto size = [&](Var x, int64_t axis) {
+    return b.Op("Gather", {b.Shape(x), b.Ints({axis})});
+  };
+  const Var before = size(c.x(1), 2) - b.Ints({1});
+  Var past = c.has_input(3) ? c.x(3) : Var{};
+  if (!past) {
+    const Var sizes[] = {size(c.x(), 0), size(c.x(), 1), before};
+    past =
+        b.Zeros(b.Op("Concat", sizes, {{"axis", int64_t{0}}}), b.type(c.x()));
+  }
+  const Var parts[] = {past, c.x(0)};
+  const Var all = b.Op("Concat", parts, {{"axis", int64_t{2}}});
+  const Var bias = c.has_input(2) ? c.x(2) : Var{};
+  Var y = b.Op("Conv", {all, c.x(1), bias}, {{"group", *(*weight)[0].value}});
+  if (HasSwish(c.node())) y = y * b.Op("Sigmoid", {y});
+  const Var state = b.Op(
+      "Slice", {all, size(c.x(), 2), size(c.x(), 2) + before, b.Ints({2})});
+  return {y, state};
+}
+
 }  // namespace
 
 extern constexpr OpDef kCausalConvWithState = {
@@ -85,6 +116,7 @@ extern constexpr OpDef kCausalConvWithState = {
     .outputs = {1, 2},
     .infer = InferCausalConv,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { CausalConv<T>(c); })};
+        []<class T>(const KernelContext& c) { CausalConv<T>(c); }),
+    .gradient = Rule(FromFormula<CausalConvFormula>)};
 
 }  // namespace strop::ops

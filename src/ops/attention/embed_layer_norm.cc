@@ -4,6 +4,7 @@
 // and a segment's embedding, normalized.
 #include <cmath>
 
+#include "ops/attention/attention_formula.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -139,6 +140,24 @@ void CountKept(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+std::vector<Var> EmbedFormula(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var positions = c.has_input(kPositions)
+                            ? c.x(kPositions)
+                            : CountTo(b, SizeOfAxis(b, c.x(kWords), 1));
+  Var sum = b.Op("Gather", {c.x(kWordTable), c.x(kWords)}) +
+            b.Op("Gather", {c.x(kPositionTable), positions});
+  if (c.has_input(kSegments))
+    sum = sum + b.Op("Gather", {c.x(kSegmentTable), c.x(kSegments)});
+  b.SetDims(sum, b.dims(c.y()));
+  const Var y = b.Op(
+      "LayerNormalization", {WithRank(b, sum, 3), c.x(kGamma), c.x(kBeta)},
+      {{"axis", int64_t{-1}}, {"epsilon", c.node().Float("epsilon", 1e-12f)}});
+  return {y, {}, sum};
+}
+
 }  // namespace
 
 extern constexpr OpDef kEmbedLayerNormalization = {
@@ -151,6 +170,7 @@ extern constexpr OpDef kEmbedLayerNormalization = {
       Embed<T>(c);
       CountKept(c);
     }),
+    .gradient = Rule(FromFormula<EmbedFormula>),
     .stops_gradient = {0, 1, 7, 8}};
 
 }  // namespace strop::ops

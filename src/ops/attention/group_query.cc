@@ -366,6 +366,8 @@ extern constexpr OpDef kGroupQueryAttention = {
         []<class T>(const KernelContext& c) { GroupQueryRun<T>(c).Run(); },
         ScratchBytes),
     .value_inputs = {6},
-    .stops_gradient = {5, 6, 7, 8}};
+    .stops_gradient = {5, 6, 7, 8},
+    // It generates text from a cache; models to train have Attention.
+    .not_differentiable = true};
 
 }  // namespace strop::ops

@@ -4,6 +4,7 @@
 // values itself) and MultiHeadAttention (which is given them).
 #include "base/round.h"
 #include "ops/attention/attend.h"
+#include "ops/attention/attention_formula.h"
 
 namespace strop::ops {
 namespace {
@@ -429,6 +430,159 @@ void MultiHeadAttention(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// True where the key mask says that key t of a sample is masked; no value
+// where it masks nothing.
+Var Masked(GradientContext& c, size_t mask_input, Var q, Var k) {
+  GraphBuilder& b = c.build();
+  const Var mask = c.x(mask_input);
+  const auto dims = b.dims(mask), queries = b.dims(q);
+  const auto fail = [&] { c.Fail("the shape of its mask must be known"); };
+  if (!dims || !queries) fail();
+  const Var key = CountTo(b, SizeOfAxis(b, k, 2));
+  if (dims->size() == 1) {
+    const bool is_one = SameDimension((*dims)[0], (*queries)[0]);
+    if (!is_one && (!(*dims)[0].value || !(*queries)[0].value)) fail();
+    const auto part = [&](int64_t row) {
+      if (is_one) return b.Unsqueeze(mask, {1, 2, 3});
+      const Var rows = b.Reshape(mask, b.Ints({2, -1}));
+      return b.Unsqueeze(b.Op("Gather", {rows, b.Int(row)}), {1, 2, 3});
+    };
+    const Var at = b.Cast(key, DataType::kInt32);
+    const Var is_behind = b.Op("Not", {b.Compare("Less", at, part(0))});
+    if (is_one) return is_behind;
+    return b.Compare("Or", is_behind, b.Compare("Less", at, part(1)));
+  }
+  if (dims->size() == 2 && (*dims)[1].value == 1) {
+    const auto& keys = b.dims(k);
+    if (!keys || !(*keys)[2].value) fail();
+    if ((*keys)[2].value != 1) return {};
+  }
+  const Var is_masked = b.Compare("Equal", mask, b.Scalar(0, DataType::kInt32));
+  if (dims->size() == 2) return b.Unsqueeze(is_masked, {1, 2});
+  return b.Unsqueeze(is_masked, {1});
+}
+
+// All that is added to the scores; no value where nothing is.
+Var MicrosoftBiasOf(GradientContext& c, size_t mask, size_t added, Var q, Var k,
+                    Var past_rows) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  Var bias;
+  const auto add = [&](Var part) { bias = bias ? bias + part : part; };
+  if (c.has_input(mask)) {
+    if (const Var masked = Masked(c, mask, q, k)) {
+      const double fill = c.node().Float("mask_filter_value", -10000);
+      add(b.Where(masked, b.Scalar(fill, type), b.Scalar(0, type)));
+    }
+  }
+  if (c.node().Int("unidirectional", 0) != 0) {
+    const Var key = CountTo(b, SizeOfAxis(b, k, 2));
+    const Var row = b.Unsqueeze(CountTo(b, SizeOfAxis(b, q, 2)), {1});
+    const Var is_late = b.Compare("Greater", key, row + past_rows);
+    const Var allowed = b.Op("Not", {is_late});
+    add(ForbiddenBias(b, allowed, type));
+  }
+  if (c.has_input(added)) add(c.x(added));
+  return bias;
+}
+
+// The heads of queries, keys and values, and what attention makes of them.
+Var AttendFormula(GradientContext& c, Var q, Var k, Var v, Var bias) {
+  GraphBuilder& b = c.build();
+  const float scale = c.node().Float("scale", 0);
+  AttentionFormula a;
+  a.q = q;
+  a.k = k;
+  a.v = v;
+  a.scale = scale != 0 ? b.Scalar(scale, b.type(q)) : DefaultScale(b, q);
+  a.bias = bias;
+  a.may_be_dead = true;
+  return JoinHeads(b, WriteAttention(b, a).y);
+}
+
+// (batch, heads, past + rows, size)
+Var WithPast(GradientContext& c, Var past, Var x) {
+  if (!past) return x;
+  GraphBuilder& b = c.build();
+  const Var parts[] = {past, x};
+  const Var all = b.Op("Concat", parts, {{"axis", int64_t{2}}});
+  auto dims = b.dims(x);
+  if (dims) (*dims)[2] = {};
+  b.SetDims(all, dims);
+  return all;
+}
+
+std::vector<Var> MicrosoftFormula(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const int64_t heads = c.node().Int("num_heads");
+  auto widths = c.node().Ints("qkv_hidden_sizes");
+  const auto weight = b.dims(c.x(1));
+  if (widths.empty() && (!weight || !(*weight)[1].value))
+    c.Fail("the shape of its weight must be known");
+  const int64_t third = widths.empty() ? *(*weight)[1].value / 3 : 0;
+  Var all = b.Op("MatMul", {WithRank(b, c.x(0), 3), WithRank(b, c.x(1), 2)});
+  if (c.has_input(2)) all = all + c.x(2);
+  const auto part = [&](size_t i) {
+    int64_t first = 0;
+    for (size_t j = 0; j < i; ++j) first += widths.empty() ? third : widths[j];
+    const int64_t width = widths.empty() ? third : widths[i];
+    const Var x = b.Op(
+        "Slice", {all, b.Ints({first}), b.Ints({first + width}), b.Ints({2})});
+    auto dims = b.dims(c.x());
+    if (dims) (*dims)[2] = {.value = width, .symbol = {}};
+    b.SetDims(x, dims);
+    return SplitHeads(b, x, heads);
+  };
+  const auto past = [&](int64_t i) {
+    return c.has_input(kPast) ? b.Op("Gather", {c.x(kPast), b.Int(i)}) : Var{};
+  };
+  const Var q = part(0);
+  const Var k = WithPast(c, past(0), part(1)),
+            v = WithPast(c, past(1), part(2));
+  const Var past_rows =
+      c.has_input(kPast) ? SizeOfAxis(b, c.x(kPast), 3) : b.Int(0);
+  const Var y = AttendFormula(
+      c, q, k, v, MicrosoftBiasOf(c, kMask, kAdded, q, k, past_rows));
+  if (!c.has_dy(1)) return {y};
+  const Var both[] = {b.Unsqueeze(k, {0}), b.Unsqueeze(v, {0})};
+  return {y, b.Op("Concat", both, {{"axis", int64_t{0}}})};
+}
+
+std::vector<Var> MultiHeadFormula(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const int64_t heads = c.node().Int("num_heads");
+  const auto rank = b.rank(c.x(1));
+  if (!rank) c.Fail("the ranks of its inputs must be known");
+  // The bias of the three stands in one vector.
+  Var first = b.Ints({0});
+  const auto with_bias = [&](size_t i) {
+    const Var x = c.x(i);
+    if (!c.has_input(kBias)) return x;
+    const Var last = first + b.Op("Gather", {b.Shape(x), b.Ints({-1})});
+    const Var bias = b.Op("Slice", {c.x(kBias), first, last, b.Ints({0})});
+    b.SetDims(bias, std::vector<Dimension>(1));
+    first = last;
+    const Var sum = x + bias;
+    b.SetDims(sum, b.dims(x));
+    return sum;
+  };
+  const auto heads_of = [&](size_t i) {
+    return *rank == 4 && i > 0 ? c.x(i) : SplitHeads(b, with_bias(i), heads);
+  };
+  const auto past = [&](size_t i) { return c.has_input(i) ? c.x(i) : Var{}; };
+  const Var q = heads_of(0);
+  const Var k = WithPast(c, past(kPastKey), heads_of(1));
+  const Var v = WithPast(c, past(kPastValue), heads_of(2));
+  const Var past_rows =
+      c.has_input(kPastKey) ? SizeOfAxis(b, c.x(kPastKey), 2) : b.Int(0);
+  return {
+      AttendFormula(c, q, k, v,
+                    MicrosoftBiasOf(c, kKeyMask, kAddedBias, q, k, past_rows)),
+      k, v};
+}
+
 }  // namespace
 
 extern constexpr OpDef kAttentionMicrosoft = {
@@ -440,6 +594,7 @@ extern constexpr OpDef kAttentionMicrosoft = {
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { MicrosoftAttention<T>(c); },
         MicrosoftScratch),
+    .gradient = Rule(FromFormula<MicrosoftFormula>),
     .stops_gradient = {3}};
 
 extern constexpr OpDef kMultiHeadAttention = {
@@ -451,6 +606,7 @@ extern constexpr OpDef kMultiHeadAttention = {
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { MultiHeadAttention<T>(c); },
         MultiHeadScratch),
+    .gradient = Rule(FromFormula<MultiHeadFormula>),
     .stops_gradient = {4}};
 
 }  // namespace strop::ops

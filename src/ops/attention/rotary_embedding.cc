@@ -3,6 +3,7 @@
 // RotaryEmbedding, of ONNX and of com.microsoft: pairs of a head's numbers
 // are turned by angles that depend on the position.
 #include "ops/attention/rotary.h"
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -148,6 +149,18 @@ void Rotary(const KernelContext& c) {
       });
 }
 
+// --- Gradients
+
+// Turned back by the same angles. The angles themselves have no gradient.
+template <const RotaryInputs& in>
+void RotaryGradient(GradientContext& c) {
+  Var inputs[4] = {c.dy()};
+  for (size_t i = 1; i < c.input_count(); ++i) inputs[i] = c.x(i);
+  inputs[in.sines] = -inputs[in.sines];
+  c.Set(0, c.build().Op("RotaryEmbedding", inputs, c.attributes(),
+                        &in == &kOnnxInputs ? kOnnx : kMicrosoft));
+}
+
 }  // namespace
 
 extern constexpr OpDef kRotaryEmbedding = {
@@ -157,6 +170,7 @@ extern constexpr OpDef kRotaryEmbedding = {
     .infer = InferRotary<kOnnxInputs>,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { Rotary<T, kOnnxInputs>(c); }),
+    .gradient = Rule(RotaryGradient<kOnnxInputs>),
     .stops_gradient = {1, 2, 3}};
 
 extern constexpr OpDef kRotaryEmbeddingMicrosoft = {
@@ -167,6 +181,7 @@ extern constexpr OpDef kRotaryEmbeddingMicrosoft = {
     .reference = Instantiate<Floats>([]<class T>(const KernelContext& c) {
       Rotary<T, kMicrosoftInputs>(c);
     }),
+    .gradient = Rule(RotaryGradient<kMicrosoftInputs>),
     .stops_gradient = {1, 2, 3}};
 
 }  // namespace strop::ops

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -80,6 +81,42 @@ void TensorScatter(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// Where each element of the cache comes from: its number in the update plus
+// 1, or 0; scattered as the update was.
+Var Places(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var count = b.Op("Size", {c.x(1)}, {}, kOnnx, DataType::kInt64);
+  const Var numbers = b.Op("Range", {b.Int(1), count + b.Int(1), b.Int(1)});
+  const Var none = b.Zeros(b.Shape(c.x(0)), DataType::kInt64);
+  const Var first = c.has_input(2) ? c.x(2) : Var{};
+  return b.Op("TensorScatter",
+              {none, b.Reshape(numbers, b.Shape(c.x(1))), first},
+              c.attributes());
+}
+
+void TensorScatterGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var places = Places(c), zero = b.Scalar(0, type);
+  if (c.needs(0)) {
+    const Var is_kept = b.Compare("Equal", places, b.Int(0));
+    c.Set(0, b.Where(is_kept, c.dy(), zero));
+  }
+  if (!c.needs(1)) return;
+  const Var all = b.Ints({-1});
+  const Var count = b.Reshape(
+      b.Op("Size", {c.x(1)}, {}, kOnnx, DataType::kInt64), b.Ints({1}));
+  const Var sums = b.MicrosoftOp(
+      "GatherGrad",
+      {count + b.Ints({1}), b.Reshape(places, all), b.Reshape(c.dy(), all)},
+      {{"axis", int64_t{0}}}, type);
+  const Var update =
+      b.Op("Slice", {sums, b.Ints({1}), count + b.Ints({1}), b.Ints({0})});
+  c.Set(1, b.Reshape(update, b.Shape(c.x(1))));
+}
+
 }  // namespace
 
 // cache, update, first row of the update for each sample -> cache with the
@@ -91,6 +128,7 @@ extern constexpr OpDef kTensorScatter = {
     .infer = InferTensorScatter,
     .reference = ByteKernel<TensorScatter>(),
     .may_overwrite = {0},
+    .gradient = Rule(TensorScatterGradient),
     .stops_gradient = {2}};
 
 }  // namespace strop::ops
