@@ -121,7 +121,9 @@ class Differentiator {
     named_[gradient] = true;
     graph_.Rename(gradient, graph_.FreshName(name));
     Value& made = graph_.value(gradient);
+    const DataType element = made.type.element;
     made.type = graph_.value(of).type;
+    if (IsQuantized(graph_, of)) made.type.element = element;
     made.type.encoded.clear();
     made.has_value_info = made.type.dims.has_value();
   }
@@ -135,7 +137,10 @@ class Differentiator {
     sum.name = "AccumulateGrad_" + name;
     sum.op_type = "Sum";
     sum.inputs = std::move(parts);
-    const ValueId total = graph_.AddValue(graph_.FreshName(name));
+    const ValueId total = graph_.AddValue(
+        graph_.FreshName(name),
+        ValueType::OfTensor(graph_.value(sum.inputs[0]).type.element,
+                            std::nullopt));
     sum.outputs = {total};
     graph_.AddNode(std::move(sum));
     NameGradient(total, value, graph_.value_name(total));

@@ -28,6 +28,11 @@ bool IsDifferentiable(const Graph& graph, ValueId id) {
   }
 }
 
+bool IsQuantized(const Graph& graph, ValueId id) {
+  const NodeId producer = graph.value(id).producer;
+  return producer && graph.node(producer).op_type == "QuantizeLinear";
+}
+
 Reach::Reach(const Graph& graph, std::span<const ValueId> outputs,
              std::span<const ValueId> wrt,
              std::span<const CustomOpDomain* const> custom)
@@ -49,6 +54,8 @@ const OpDef* Reach::OpOf(const Node& node) const {
 bool Reach::Carries(const Node& node, size_t input) const {
   const ValueId id = node.inputs[input];
   if (!id || !depends_[static_cast<size_t>(id.index)]) return false;
+  if (IsQuantized(graph_, id) && node.op_type != "DequantizeLinear")
+    return false;
   const OpDef* op = OpOf(node);
   return op == nullptr || !op->stops_gradient.contains(input);
 }
@@ -78,7 +85,9 @@ ValueId Reach::CapturedOf(const Node& node) const {
 
 void Reach::MarkOutputs(const Node& node, ValueId from) {
   for (const ValueId output : node.outputs) {
-    if (!output || !IsDifferentiable(graph_, output)) continue;
+    if (!output) continue;
+    if (!IsDifferentiable(graph_, output) && !IsQuantized(graph_, output))
+      continue;
     depends_[static_cast<size_t>(output.index)] = true;
     from_[static_cast<size_t>(output.index)] = from;
   }

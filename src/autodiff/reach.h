@@ -15,6 +15,9 @@ namespace strop {
 
 // A tensor of a float type.
 bool IsDifferentiable(const Graph& graph, ValueId id);
+// What QuantizeLinear gives: an integer through which a gradient, of a float
+// type, passes to DequantizeLinear alone.
+bool IsQuantized(const Graph& graph, ValueId id);
 
 class Reach {
  public:

@@ -366,7 +366,9 @@ extern constexpr OpDef kMatMulIntegerToFloat = {
     .inputs = {4, 7},
     .infer = InferMatMulIntegerToFloat,
     .reference = Untyped<EightBits>(MatMulIntegerToFloat),
-    .stops_gradient = {0, 1, 2, 3, 4, 5}};
+    .stops_gradient = {0, 1, 2, 3, 4, 5},
+    // It stands behind a DynamicQuantizeLinear: training works in floats.
+    .not_differentiable = true};
 
 extern constexpr OpDef kDynamicQuantizeMatMul = {
     .name = "DynamicQuantizeMatMul",
@@ -374,7 +376,9 @@ extern constexpr OpDef kDynamicQuantizeMatMul = {
     .inputs = {3, 5},
     .infer = InferDynamicQuantizeMatMul,
     .reference = Untyped<TypeList<float>>(DynamicQuantizeMatMul),
-    .stops_gradient = {1, 2, 3}};
+    .stops_gradient = {1, 2, 3},
+    // It rounds to a scale of its own; training works on A B in floats.
+    .not_differentiable = true};
 
 extern constexpr OpDef kQGemm = {.name = "QGemm",
                                  .domain = kMicrosoft,

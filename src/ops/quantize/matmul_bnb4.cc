@@ -4,6 +4,7 @@
 // two in a byte, the first one in the upper half. A code stands for a number
 // of a fixed table, times the largest magnitude of its block of block_size
 // codes.
+#include "ops/gradient.h"
 #include "ops/matrix.h"
 #include "strop/execution_provider.h"
 
@@ -108,6 +109,16 @@ extern constexpr OpDef kMatMulBnb4 = {
     .infer = Infer,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { Run<T>(c); }, ScratchBytes),
+    .gradient = Rule([](GradientContext& c) {
+      Attributes attributes = c.attributes();
+      std::erase_if(attributes, [](const auto& attribute) {
+        return attribute.first == "transB";
+      });
+      const bool transposed = c.node().Int("transB", 1) != 0;
+      attributes.emplace_back("transB", int64_t{!transposed});
+      c.Set(0, c.build().MicrosoftOp("MatMulBnb4", {c.dy(), c.x(1), c.x(2)},
+                                     attributes));
+    }),
     .stops_gradient = {1, 2}};
 
 }  // namespace strop::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // com.microsoft MatMulNBits: A times a weight of 2, 4 or 8 bits.
+#include "ops/gradient.h"
 #include "ops/quantize/quantized.h"
 
 namespace strop::ops {
@@ -42,14 +43,17 @@ PackedWeight ReadWeight(const OpNode& node) {
 
 // A, B, scales, zero points (optional; packed like B, or of A's type), group
 // of each k (optional), bias (optional)
+// With `backward`, dY stands in the place of A, and the output is dA.
+template <bool backward>
 void InferMatMulNBits(InferContext& c) {
   const OpNode& node = c.node();
   const PackedWeight w = ReadWeight(node);
   const TensorInfo& a = c.input(0);
   RequireFloat(c, 0);
-  if (a.shape.rank() == 0 || a.shape[a.shape.rank() - 1] != w.k) {
-    Fail(node, "A is {}, its last axis should be K = {}", a.shape.ToString(),
-         w.k);
+  const int64_t last = backward ? w.n : w.k;
+  if (a.shape.rank() == 0 || a.shape[a.shape.rank() - 1] != last) {
+    Fail(node, "{} is {}, its last axis should be {} = {}",
+         backward ? "dY" : "A", a.shape.ToString(), backward ? "N" : "K", last);
   }
   RequireType(c, 1, DataType::kUint8);
   RequireFloat(c, 2);
@@ -78,7 +82,7 @@ void InferMatMulNBits(InferContext& c) {
     RequireShape(c, 5, {w.n});
   }
   std::vector<int64_t> dims(a.shape.begin(), a.shape.end());
-  dims.back() = w.n;
+  dims.back() = backward ? w.k : w.n;
   c.SetOutput(0, a.type, Shape(dims));
 }
 
@@ -125,17 +129,20 @@ class Column {
   const int32_t* groups_;
 };
 
+void CheckGroups(const KernelContext& c, const PackedWeight& w) {
+  if (!c.has_input(4)) return;
+  const auto groups = c.in<int32_t>(4).first(static_cast<size_t>(w.k));
+  for (const int32_t group : groups) {
+    if (group < 0 || group >= w.blocks) {
+      Fail(c.node(), "group {} is out of range for {} blocks", group, w.blocks);
+    }
+  }
+}
+
 void MatMulNBits(const KernelContext& c) {
   const OpNode& node = c.node();
   const PackedWeight w = ReadWeight(node);
-  if (c.has_input(4)) {
-    const auto groups = c.in<int32_t>(4).first(static_cast<size_t>(w.k));
-    for (const int32_t group : groups) {
-      if (group < 0 || group >= w.blocks) {
-        Fail(node, "group {} is out of range for {} blocks", group, w.blocks);
-      }
-    }
-  }
+  CheckGroups(c, w);
   const int64_t rows = c.input(0).element_count() / w.k;
   constexpr int64_t kRows = 64;
   const auto multiply_column = [&](int64_t n) {
@@ -165,14 +172,71 @@ void MatMulNBits(const KernelContext& c) {
                 });
 }
 
+// --- Gradients
+
+// dA = dY B', some numbers of K for some rows at a time.
+void MatMulNBitsGrad(const KernelContext& c) {
+  const OpNode& node = c.node();
+  const PackedWeight w = ReadWeight(node);
+  CheckGroups(c, w);
+  const int64_t rows = c.input(0).element_count() / w.n;
+  constexpr int64_t kRows = 8;
+  const auto multiply_block = [&](int64_t k, int64_t row) {
+    const int64_t count = std::min(kQuantBlock, w.k - k);
+    const int64_t last = std::min(rows, row + kRows);
+    double sums[kRows][kQuantBlock] = {};
+    double b[kQuantBlock];
+    for (int64_t n = 0; n < w.n; ++n) {
+      Column(c, w, n).Load(k, count, b);
+      for (int64_t i = row; i < last; ++i) {
+        const double dy = DoubleAt(node, c.input(0), i * w.n + n);
+        for (int64_t j = 0; j < count; ++j) sums[i - row][j] += dy * b[j];
+      }
+    }
+    for (int64_t i = row; i < last; ++i)
+      StoreDoubles(node, c.output(0), i * w.k + k, count, sums[i - row]);
+  };
+  c.ParallelFor(CeilDiv(w.k, kQuantBlock),
+                static_cast<double>((rows + 2) * w.n * kQuantBlock),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    for (int64_t row = 0; row < rows; row += kRows)
+                      multiply_block(i * kQuantBlock, row);
+                  }
+                });
+}
+
+// The weight is frozen.
+void MatMulNBitsGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  if (c.needs(0)) {
+    std::vector<Var> inputs = {c.dy()};
+    for (size_t i = 1; i < c.input_count() && i < 5; ++i)
+      inputs.push_back(c.x(i));
+    c.Set(0, b.Op("MatMulNBitsGrad", inputs, c.attributes(), kStrop));
+  }
+  if (!c.needs(5)) return;
+  const Var sum = b.ReduceToShapeOf(c.dy(), c.y(), c.x(5));
+  c.Set(5, b.Cast(sum, b.type(c.x(5))));
+}
+
 }  // namespace
 
 extern constexpr OpDef kMatMulNBits = {
     .name = "MatMulNBits",
     .domain = kMicrosoft,
     .inputs = {3, 6},
-    .infer = InferMatMulNBits,
+    .infer = InferMatMulNBits</*backward=*/false>,
     .reference = Untyped<AllFloats>(MatMulNBits),
+    .gradient = Rule(MatMulNBitsGradient),
     .stops_gradient = {1, 2, 3, 4}};
+
+// dY, and B, scales, zero points and groups as for MatMulNBits -> dA
+extern constexpr OpDef kMatMulNBitsGrad = {
+    .name = "MatMulNBitsGrad",
+    .domain = kStrop,
+    .inputs = {3, 5},
+    .infer = InferMatMulNBits</*backward=*/true>,
+    .reference = Untyped<AllFloats>(MatMulNBitsGrad)};
 
 }  // namespace strop::ops

@@ -3,9 +3,13 @@
 // QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. The
 // com.microsoft spellings of the first two mean the same.
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/half.h"
+#include "ops/gradient.h"
 #include "ops/quantize/quantized.h"
+#include "strop/execution_provider.h"
 
 namespace strop::ops {
 namespace {
@@ -30,18 +34,23 @@ void CheckZeroPoint(const InferContext& c) {
   }
 }
 
-// x, scale, zero point (optional) -> quantized x, of the zero point's type or
-// of output_dtype; uint8 without both.
+// The zero point's type (undefined: there is none), or that of output_dtype;
+// uint8 without both.
+DataType QuantizedType(const OpNode& node, DataType zero_point) {
+  const auto said = static_cast<DataType>(node.Int("output_dtype", 0));
+  if (zero_point != DataType::kUndefined) return zero_point;
+  return said == DataType::kUndefined ? DataType::kUint8 : said;
+}
+
+// x, scale, zero point (optional) -> quantized x
 void InferQuantize(InferContext& c) {
   const OpNode& node = c.node();
   const DataType said = static_cast<DataType>(node.Int("output_dtype", 0));
-  DataType type = said == DataType::kUndefined ? DataType::kUint8 : said;
-  if (c.has_input(2)) {
-    type = c.input(2).type;
-    if (said != DataType::kUndefined && said != type) {
-      Fail(node, "output_dtype is {}, the zero point's type {}",
-           DataTypeName(said), DataTypeName(type));
-    }
+  const DataType type = QuantizedType(
+      node, c.has_input(2) ? c.input(2).type : DataType::kUndefined);
+  if (said != DataType::kUndefined && said != type) {
+    Fail(node, "output_dtype is {}, the zero point's type {}",
+         DataTypeName(said), DataTypeName(type));
   }
   if (!IsQuantizedOutput(type)) {
     Fail(node, ErrorCode::kNotImplemented,
@@ -57,9 +66,9 @@ void InferQuantize(InferContext& c) {
 
 // The type in which x / scale is rounded: attribute precision, else the
 // scale's type.
-DataType DivisionType(const KernelContext& c) {
+DataType DivisionType(const KernelContext& c, size_t scale = 1) {
   const auto said = static_cast<DataType>(c.node().Int("precision", 0));
-  return said == DataType::kUndefined ? c.input(1).type() : said;
+  return said == DataType::kUndefined ? c.input(scale).type() : said;
 }
 
 double RoundTo(DataType type, double x) {
@@ -153,6 +162,112 @@ void DynamicQuantizeLinear(const KernelContext& c) {
   c.out<uint8_t>(2)[0] = q.zero;
 }
 
+// --- Gradients
+//
+// The integer between the two ops has a gradient of a float type, as if
+// nothing had been rounded: straight through where nothing was cut.
+
+struct Range {
+  double low, high;
+  bool contains(double x) const { return low <= x && x <= high; }
+};
+
+Range RangeOf(DataType type) {
+  Range range = {0, 255};
+  DispatchType(QuantizedTypes{}, type, [&]<class T>() {
+    range = {static_cast<double>(std::numeric_limits<T>::lowest()),
+             static_cast<double>(std::numeric_limits<T>::max())};
+  });
+  return range;
+}
+
+// dq or dy, x or q, scale, zero point (optional) -> its gradient, that of the
+// scale
+void InferStraightThrough(InferContext& c) {
+  RequireFloat(c, 0);
+  RequireFloat(c, 2);
+  RequireShape(c, 0, c.input(1).shape);
+  ScaleMap(c.node(), c.input(1).shape, c.input(2).shape);
+  const DataType type = c.input(1).type;
+  c.SetOutput(0, IsFloatingPoint(type) ? type : c.input(0).type,
+              c.input(0).shape);
+  c.SetOutput(1, c.input(2).type, c.input(2).shape);
+}
+
+// Sums for the gradient of the scale.
+size_t StraightThroughScratch(const KernelRequest& r) {
+  return static_cast<size_t>(r.inputs[2].info.shape.element_count()) *
+         sizeof(double);
+}
+
+// Calls slopes(dy, x, scale, zero, type) for each element; it returns the
+// gradients of x and of the scale.
+template <class Slopes>
+void StraightThrough(const KernelContext& c, Slopes slopes) {
+  const OpNode& node = c.node();
+  const ScaleMap scales(node, c.input(1).shape(), c.input(2).shape());
+  const int64_t scale_count = c.input(2).shape().element_count();
+  auto* sums = reinterpret_cast<double*>(c.scratch());
+  std::fill_n(sums, scale_count, 0.0);
+  const auto row = [&](int64_t i, int64_t s, int64_t step, int64_t count) {
+    double dy[kQuantBlock], x[kQuantBlock], scale[kQuantBlock],
+        zero[kQuantBlock] = {};
+    LoadDoubles(node, c.input(0), i, 1, count, dy);
+    LoadDoubles(node, c.input(1), i, 1, count, x);
+    LoadDoubles(node, c.input(2), s, step, count, scale);
+    if (c.has_input(3)) LoadDoubles(node, c.input(3), s, step, count, zero);
+    for (int64_t j = 0; j < count; ++j) {
+      const auto [dx, dscale] = slopes(dy[j], x[j], scale[j], zero[j]);
+      dy[j] = dx;
+      sums[s + j * step] += dscale;
+    }
+    if (c.has_output(0)) StoreDoubles(node, c.output(0), i, count, dy);
+  };
+  scales.Run(0, c.input(0).element_count(), row);
+  if (c.has_output(1)) StoreDoubles(node, c.output(1), 0, scale_count, sums);
+}
+
+// q = x / scale + zero point within the range of q, else constant
+void QuantizeLinearGrad(const KernelContext& c) {
+  const Range range = RangeOf(QuantizedType(
+      c.node(), c.has_input(3) ? c.input(3).type() : DataType::kUndefined));
+  const DataType type = DivisionType(c, 2);
+  StraightThrough(c, [&](double dq, double x, double scale, double zero) {
+    const double q = std::nearbyint(RoundTo(type, x / scale)) + zero;
+    const double dx = range.contains(q) ? dq / scale : 0;
+    return std::pair(dx, dx == 0 ? 0 : -dx * x / scale);
+  });
+}
+
+// y = (q - zero point) scale
+void DequantizeLinearGrad(const KernelContext& c) {
+  StraightThrough(c, [](double dy, double q, double scale, double zero) {
+    return std::pair(dy * scale, dy * (q - zero));
+  });
+}
+
+void StraightThroughGradient(GradientContext& c, std::string_view op_type) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x(0));
+  DataType types[] = {IsFloatingPoint(type) ? type : b.type(c.dy()),
+                      c.needs(1) ? b.type(c.x(1)) : DataType::kUndefined};
+  const Var zero = c.has_input(2) ? c.x(2) : Var{};
+  const Var inputs[] = {c.dy(), c.x(0), c.x(1), zero};
+  const auto gradients = b.Ops(op_type, inputs, types, c.attributes(), kStrop);
+  c.Set(0, gradients[0]);
+  c.Set(1, gradients[1]);
+}
+
+constexpr OpDef StraightThroughOp(std::string_view name,
+                                  ReferenceKernel::Run run) {
+  return {.name = name,
+          .domain = kStrop,
+          .inputs = {3, 4},
+          .outputs = {1, 2},
+          .infer = InferStraightThrough,
+          .reference = Untyped<AllFloats>(run, StraightThroughScratch)};
+}
+
 constexpr OpDef Quantize(std::string_view domain, int since) {
   return {.name = "QuantizeLinear",
           .domain = domain,
@@ -160,7 +275,10 @@ constexpr OpDef Quantize(std::string_view domain, int since) {
           .inputs = {2, 3},
           .infer = InferQuantize,
           .reference = Untyped<QuantizedInputs>(QuantizeLinear),
-          .stops_gradient = {1, 2}};
+          .gradient = Rule([](GradientContext& c) {
+            StraightThroughGradient(c, "QuantizeLinearGrad");
+          }),
+          .stops_gradient = {2}};
 }
 
 constexpr OpDef Dequantize(std::string_view domain, int since) {
@@ -170,7 +288,10 @@ constexpr OpDef Dequantize(std::string_view domain, int since) {
           .inputs = {2, 3},
           .infer = InferDequantize,
           .reference = Untyped<QuantizedTypes>(DequantizeLinear),
-          .stops_gradient = {0, 2}};
+          .gradient = Rule([](GradientContext& c) {
+            StraightThroughGradient(c, "DequantizeLinearGrad");
+          }),
+          .stops_gradient = {2}};
 }
 
 }  // namespace
@@ -179,6 +300,15 @@ extern constexpr OpDef kQuantizeLinear = Quantize("", 10);
 extern constexpr OpDef kQuantizeLinearMicrosoft = Quantize(kMicrosoft, 1);
 extern constexpr OpDef kDequantizeLinear = Dequantize("", 10);
 extern constexpr OpDef kDequantizeLinearMicrosoft = Dequantize(kMicrosoft, 1);
+
+// dq, x, scale, zero point -> dx, gradient of the scale (both optional); with
+// the attributes of QuantizeLinear
+extern constexpr OpDef kQuantizeLinearGrad =
+    StraightThroughOp("QuantizeLinearGrad", QuantizeLinearGrad);
+// dy, q, scale, zero point -> dq, gradient of the scale; with the attributes
+// of DequantizeLinear
+extern constexpr OpDef kDequantizeLinearGrad =
+    StraightThroughOp("DequantizeLinearGrad", DequantizeLinearGrad);
 
 extern constexpr OpDef kDynamicQuantizeLinear = {
     .name = "DynamicQuantizeLinear",

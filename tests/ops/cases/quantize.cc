@@ -131,6 +131,43 @@ Cases LinearCases() {
        .domain = kMs,
        .opset = 1,
        .expected = {{0, 131070}}},
+      {.name = "QuantizeLinearGrad",
+       .op = "QuantizeLinearGrad",
+       // q = 3, 0, 602 (cut to 255) and 22; slopes 1 / 0.5 but for the cut
+       // one. The scale's: -(2 * 0.4 - 4 * 1 + 8 * 10) / 0.5
+       .inputs = {In({4}, {1, 2, 3, 4}), In({4}, {0.4, -1, 300, 10}),
+                  In({}, {0.5}), Uint8s({}, {2})},
+       .domain = "strop",
+       .opset = 1,
+       .outputs = "11",
+       .expected = {{2, 4, 0, 8}, {-153.6}}},
+      {.name = "QuantizeLinearGrad/axis",
+       .op = "QuantizeLinearGrad",
+       .inputs = {In({2, 2}, {1, 1, 1, 1}), In({2, 2}, {1, -1, 10, 200}),
+                  In({2}, {1, 0.5}), Int8s({2}, {0, 0})},
+       .attributes = {{"axis", zero}},
+       .domain = "strop",
+       .opset = 1,
+       .outputs = "11",
+       .expected = {{1, 1, 2, 0}, {0, -40}}},
+      {.name = "DequantizeLinearGrad",
+       .op = "DequantizeLinearGrad",
+       // 1 * 3 + 2 * -3 + 3 * -1
+       .inputs = {In({3}, {1, 2, 3}), Int8s({3}, {4, -2, 0}), In({}, {0.5}),
+                  Int8s({}, {1})},
+       .domain = "strop",
+       .opset = 1,
+       .outputs = "11",
+       .expected = {{0.5, 1, 1.5}, {-6}}},
+      {.name = "DequantizeLinearGrad/blocks",
+       .op = "DequantizeLinearGrad",
+       .inputs = {In({3, 1}, {1, 2, 3}), Int8s({3, 1}, {4, -2, 5}),
+                  In({2, 1}, {0.5, 2})},
+       .attributes = {{"axis", zero}, {"block_size", int64_t{2}}},
+       .domain = "strop",
+       .opset = 1,
+       .outputs = "11",
+       .expected = {{0.5, 1, 6}, {0, 15}}},
       {.name = "DynamicQuantizeLinear",
        .op = "DynamicQuantizeLinear",
        // scale 5 / 255, zero point 102
@@ -287,6 +324,15 @@ Cases BitsCases() {
                   .domain = kMs,
                   .expected = {std::move(expected)}};
   };
+  const CaseInput dy = In({2, n}, {1, -2, 0.5, 0, 1, 3});
+  const auto backward = [&](std::string name, int64_t bits,
+                            std::vector<CaseInput> inputs, Numbers64 expected) {
+    OpCase result = make("", bits, std::move(inputs), std::move(expected));
+    result.name = "MatMulNBitsGrad/" + name;
+    result.op = "MatMulNBitsGrad";
+    result.domain = "strop";
+    return result;
+  };
   return {
       make("4 bits", 4, {a, b(4), scales},
            {-6.375, -39.375, 39.625, -14, 35.875, -46.25}),
@@ -313,6 +359,24 @@ Cases BitsCases() {
       make("2 bits", 2, {a, b(2), scales, Uint8s({n, 1}, {0x6, 0xb, 0x1})},
            {-4.375, 6.125, -13.375, 2.875, -4.5, 10.25}),
       make("no rows", 4, {In({0, 5, k}), b(4), scales}, {}),
+      // dY B', with B as NumPy dequantizes it.
+      backward("groups and zero points", 4,
+               {dy, b(4), scales, zeros, Int32s({k}, groups)},
+               {-13.375, -3.75,  -9,     -7.5,   -14.625, 21.5,  -10.25, 5.75,
+                -15.875, -5.25,  -11.5,  23,     -7.125,  19.25, -12.75, -3.75,
+                -8.375,  -7.5,   -14,    21.5,   -9.625,  5.75,  -15.25, -5.25,
+                11.25,   -13.5,  -20.25, 14,     20.25,   20,    -11.25, -24.5,
+                29.25,   -2.5,   -2.25,  9,      -33.75,  36.5,  6.75,   -13.5,
+                -24.75,  14,     15.75,  20,     -15.75,  -24.5, 24.75,  -2.5}),
+      backward("8 bits", 8, {dy, b(8), scales},
+               {65.125, 19.5,   -26.125, 152.25, 42.625, -3,     -208.625,
+                65.75,  20.125, -25.5,   152.875, 43.25, -2.375, -208,
+                66.375, 20.75,  -36.25,  229,    46.25,  -8.5,   -63.25,
+                74,     19.25,  -35.5,   -262.5, 66,     394.5,  -429,
+                -100.5, 228,    -403.5,  -267,   61.5,   390,    -433.5,
+                -105,   223.5,  -408,    -271.5, 57,     468.5,  -538,
+                -136.5, 265,    666.5,   -340,   61.5,   463}),
+      backward("no rows", 4, {In({0, 5, n}), b(4), scales}, {}),
   };
 }
 
