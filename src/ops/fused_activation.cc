@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/fused_activation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -119,6 +120,28 @@ void Activate(const KernelContext& c, const FusedActivation& activation,
       values[i] = Apply(activation.kind, values[i], alpha, beta, gamma);
     }
   });
+}
+
+Var ActivationNode(GraphBuilder& b, const FusedActivation& activation, Var x) {
+  const auto* row = std::ranges::find(kRows, activation.kind, &Row::kind);
+  const float* p = activation.parameters;
+  switch (activation.kind) {
+    case Kind::kNone:
+      return x;
+    case Kind::kClip:
+      return b.Op("Clip",
+                  {x, b.Scalar(p[0], b.type(x)), b.Scalar(p[1], b.type(x))});
+    case Kind::kSelu:
+      return b.Op("Selu", {x}, {{"alpha", p[0]}, {"gamma", p[2]}});
+    case Kind::kHardSigmoid:
+      return b.Op("HardSigmoid", {x}, {{"alpha", p[0]}, {"beta", p[1]}});
+    case Kind::kLeakyRelu:
+    case Kind::kElu:
+    case Kind::kThresholdedRelu:
+      return b.Op(row->name, {x}, {{"alpha", p[0]}});
+    default:
+      return b.Op(row->name, {x});
+  }
 }
 
 template void Activate<float>(const KernelContext&, const FusedActivation&,

@@ -4,6 +4,7 @@
 // FusedConv.
 #pragma once
 
+#include "ops/graph_builder.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -40,5 +41,8 @@ FusedActivation ReadConvActivation(const OpNode& node);
 template <class T>
 void Activate(const KernelContext& c, const FusedActivation& activation,
               const Tensor& y);
+
+// The same as a node of the op of that name.
+Var ActivationNode(GraphBuilder& b, const FusedActivation& activation, Var x);
 
 }  // namespace strop::ops

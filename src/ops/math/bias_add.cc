@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -39,6 +40,11 @@ extern constexpr OpDef kBiasAdd = {
     .infer = InferBiasAdd,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BiasAdd<T>(c); }),
-    .may_overwrite = {0, 2}};
+    .may_overwrite = {0, 2},
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0, c.dy());
+      c.SetReduced(1, c.dy());
+      c.Set(2, c.dy());
+    })};
 
 }  // namespace strop::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise.h"
 #include "ops/fused_activation.h"
+#include "ops/gradient_formula.h"
 #include "ops/matrix.h"
 #include "ops/matrix_gradient.h"
 
@@ -77,6 +78,18 @@ void GemmGradient(GradientContext& c) {
   c.Set(2, beta == 1 ? dc : dc * beta);
 }
 
+std::vector<Var> FusedGemmFormula(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  Attributes attributes = c.attributes();
+  std::erase_if(attributes, [](const auto& attribute) {
+    return attribute.first.starts_with("activation");
+  });
+  const Var bias = c.has_input(2) ? c.x(2) : Var{};
+  const Var sum = b.Op("Gemm", {c.x(0), c.x(1), bias}, attributes);
+  b.SetDims(sum, b.dims(c.y()));
+  return {ActivationNode(b, ReadGemmActivation(c.node()), sum)};
+}
+
 }  // namespace
 
 // Y = alpha A' B' + beta C, where ' transposes if transA or transB is set
@@ -102,6 +115,7 @@ extern constexpr OpDef kFusedGemm = {
     .reference = Instantiate<Floats>([]<class T>(const KernelContext& c) {
       Gemm<T>(c);
       Activate<T>(c, ReadGemmActivation(c.node()), c.output(0));
-    })};
+    }),
+    .gradient = Rule(FromFormula<FusedGemmFormula>)};
 
 }  // namespace strop::ops

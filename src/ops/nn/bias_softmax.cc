@@ -4,6 +4,7 @@
 // before and a dropout behind. All axes from `axis` on are normalized
 // together.
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 #include "ops/nn/dropout.h"
 #include "ops/nn/softmax.h"
 
@@ -97,6 +98,39 @@ void SoftmaxDropoutGrad(const KernelContext& c) {
   });
 }
 
+// --- Gradients
+
+void SetSumGradient(GradientContext& c, Var dx) {
+  c.Set(0, dx);
+  if (c.needs(1)) c.Set(1, c.build().ReduceToShapeOf(dx, c.x(0), c.x(1)));
+}
+
+// That of the softmax over all axes from `axis` on.
+Var SoftmaxGradient(GradientContext& c, Var dy, Var y) {
+  return c.build().MicrosoftOp("SoftmaxGrad", {dy, y},
+                               {{"axis", c.node().Int("axis", 1)}});
+}
+
+void BiasSoftmaxGradient(GradientContext& c) {
+  SetSumGradient(c, SoftmaxGradient(c, c.dy(), c.y()));
+}
+
+void BiasSoftmaxDropoutGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var mask = c.AddedOutput(1, "mask", DataType::kBool);
+  const Var softmax = c.AddedOutput(2, "softmax", b.type(c.x()));
+  Var dx;
+  if (c.has_dy(0)) {
+    dx = b.MicrosoftOp("SoftmaxDropoutGrad", {c.dy(), mask, softmax, c.x(2)},
+                       {{"axis", c.node().Int("axis", 1)}});
+  }
+  if (c.has_dy(2)) {
+    const Var part = SoftmaxGradient(c, c.dy(2), softmax);
+    dx = dx ? dx + part : part;
+  }
+  SetSumGradient(c, dx);
+}
+
 }  // namespace
 
 extern constexpr OpDef kBiasSoftmax = {
@@ -106,7 +140,8 @@ extern constexpr OpDef kBiasSoftmax = {
     .infer = InferBiasSoftmax,
     .reference = Instantiate<Floats>([]<class T>(const KernelContext& c) {
       BiasSoftmax<T>(c, c.out<T>(0).data());
-    })};
+    }),
+    .gradient = Rule(BiasSoftmaxGradient)};
 
 extern constexpr OpDef kBiasSoftmaxDropout = {
     .name = "BiasSoftmaxDropout",
@@ -116,6 +151,7 @@ extern constexpr OpDef kBiasSoftmaxDropout = {
     .infer = InferBiasSoftmaxDropout,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BiasSoftmaxDropout<T>(c); }),
+    .gradient = Rule(BiasSoftmaxDropoutGradient),
     .stops_gradient = {2},
     .is_random = true};
 

@@ -3,6 +3,7 @@
 // Dropout as ONNX Runtime fuses it: with a bias before it and a residual
 // behind it, and with masks of one bit per element. Element i is bit i % 32
 // of word i / 32, which is set where the element stays.
+#include "ops/gradient.h"
 #include "ops/nn/dropout.h"
 
 namespace strop::ops {
@@ -123,6 +124,31 @@ void BitmaskDropoutGrad(const KernelContext& c) {
 constexpr ReferenceKernel kBiasDropoutKernel = Instantiate<Floats>(
     []<class T>(const KernelContext& c) { BiasDropout<T>(c); });
 
+// --- Gradients
+
+// Through the dropout itself, whose ratio and training_mode are inputs
+// `first` and the next; without the latter nothing was dropped.
+Var DroppedGradient(GradientContext& c, size_t first, std::string_view op_type,
+                    DataType mask_type) {
+  if (!c.has_input(first + 1)) return c.dy();
+  const Var mask = c.AddedOutput(1, "mask", mask_type);
+  const Var ratio = c.has_input(first) ? c.x(first) : Var{};
+  return c.build().MicrosoftOp(op_type, {c.dy(), mask, ratio, c.x(first + 1)});
+}
+
+void BitmaskDropoutGradient(GradientContext& c) {
+  c.Set(0, DroppedGradient(c, 1, "BitmaskDropoutGrad", DataType::kUint32));
+}
+
+void BiasDropoutGradient(GradientContext& c, std::string_view op_type,
+                         DataType mask_type) {
+  c.Set(2, c.dy());
+  if (!c.needs(0) && !c.needs(1)) return;
+  const Var dx = DroppedGradient(c, 3, op_type, mask_type);
+  c.Set(0, dx);
+  c.SetReduced(1, dx);
+}
+
 }  // namespace
 
 extern constexpr OpDef kBitmaskDropout = {
@@ -133,6 +159,7 @@ extern constexpr OpDef kBitmaskDropout = {
     .infer = InferBitmaskDropout,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { BitmaskDropout<T>(c); }),
+    .gradient = Rule(BitmaskDropoutGradient),
     .stops_gradient = {1, 2},
     .is_random = true};
 
@@ -143,17 +170,25 @@ extern constexpr OpDef kBiasDropout = {.name = "BiasDropout",
                                        .outputs = {1, 2},
                                        .infer = InferBoolBiasDropout,
                                        .reference = kBiasDropoutKernel,
+                                       .gradient = Rule([](GradientContext& c) {
+                                         BiasDropoutGradient(c, "DropoutGrad",
+                                                             DataType::kBool);
+                                       }),
                                        .stops_gradient = {3, 4},
                                        .is_random = true};
 
-extern constexpr OpDef kBitmaskBiasDropout = {.name = "BitmaskBiasDropout",
-                                              .domain = kMicrosoft,
-                                              .inputs = {2, 5},
-                                              .outputs = {1, 2},
-                                              .infer = InferBitmaskBiasDropout,
-                                              .reference = kBiasDropoutKernel,
-                                              .stops_gradient = {3, 4},
-                                              .is_random = true};
+extern constexpr OpDef kBitmaskBiasDropout = {
+    .name = "BitmaskBiasDropout",
+    .domain = kMicrosoft,
+    .inputs = {2, 5},
+    .outputs = {1, 2},
+    .infer = InferBitmaskBiasDropout,
+    .reference = kBiasDropoutKernel,
+    .gradient = Rule([](GradientContext& c) {
+      BiasDropoutGradient(c, "BitmaskDropoutGrad", DataType::kUint32);
+    }),
+    .stops_gradient = {3, 4},
+    .is_random = true};
 
 extern constexpr OpDef kBitmaskDropoutGrad = {
     .name = "BitmaskDropoutGrad",

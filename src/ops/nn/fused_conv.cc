@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/fused_activation.h"
+#include "ops/gradient_formula.h"
 #include "ops/nn/conv_kernels.h"
 
 namespace strop::ops {
@@ -33,6 +34,22 @@ void FusedConv(const KernelContext& c) {
   Activate<T>(c, ReadConvActivation(c.node()), c.output(0));
 }
 
+// --- Gradients
+
+std::vector<Var> FusedConvFormula(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  Attributes attributes = c.attributes();
+  std::erase_if(attributes, [](const auto& attribute) {
+    return attribute.first.starts_with("activation");
+  });
+  const Var bias = c.has_input(2) ? c.x(2) : Var{};
+  Var sum = b.Op("Conv", {c.x(0), c.x(1), bias}, attributes);
+  b.SetDims(sum, b.dims(c.y()));
+  if (c.has_input(3)) sum = sum + c.x(3);
+  b.SetDims(sum, b.dims(c.y()));
+  return {ActivationNode(b, ReadConvActivation(c.node()), sum)};
+}
+
 }  // namespace
 
 // Y = activation(Conv(X, W, B) + Z), as ONNX Runtime's optimizer writes it.
@@ -42,6 +59,7 @@ extern constexpr OpDef kFusedConv = {
     .inputs = {2, 4},
     .infer = InferFusedConv,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { FusedConv<T>(c); })};
+        []<class T>(const KernelContext& c) { FusedConv<T>(c); }),
+    .gradient = Rule(FromFormula<FusedConvFormula>)};
 
 }  // namespace strop::ops

@@ -3,7 +3,7 @@
 // Activations that multiply a number with a gate between 0 and 1.
 #include "ops/activations.h"
 #include "ops/elementwise.h"
-#include "ops/gradient.h"
+#include "ops/gradient_formula.h"
 
 namespace strop::ops {
 
@@ -18,6 +18,14 @@ void MishGradient(GradientContext& c) {
   const Var t = b.Op("Tanh", {b.Op("Softplus", {x})});
   const Var s = b.Op("Sigmoid", {x});
   c.Set(0, c.dy() * (t + x * s * (1 - t * t)));
+}
+
+// The gate of QuickGelu is that of SwiGLU.
+std::vector<Var> SwiGluFormula(GradientContext& c) {
+  const Var gated = c.build().MicrosoftOp(
+      "QuickGelu", {c.x(0)}, {{"alpha", c.node().Float("alpha", 1)}});
+  c.build().SetDims(gated, c.build().dims(c.x(0)));
+  return {gated * c.x(1)};
 }
 
 }  // namespace
@@ -49,7 +57,8 @@ extern constexpr OpDef kSwiGLU = {
       };
     }),
     .may_overwrite = {0, 1},
-    .keeps_zero = true};
+    .keeps_zero = true,
+    .gradient = Rule(FromFormula<SwiGluFormula>)};
 
 // y = x tanh(log(1 + exp(x))). With e = exp(-|x|) the tanh is a quotient of
 // polynomials: (1 + 2 e) / (1 + 2 e + 2 e^2) for x >= 0 and

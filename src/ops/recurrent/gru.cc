@@ -259,8 +259,8 @@ struct WeightRow {
 };
 
 template <class T>
-void WeightGradients(const KernelContext& c, const Settings& s,
-                     const Lengths& lengths, const Rows<const T>& a) {
+void GruWeightGradients(const KernelContext& c, const Settings& s,
+                        const Lengths& lengths, const Rows<const T>& a) {
   const int64_t n = s.hidden, n3 = 3 * n;
   const bool linear = c.node().Int("linear_before_reset", 0) != 0;
   const auto x = InputRows(s, c.in<T>(kX).data());
@@ -293,7 +293,7 @@ void Backward(const KernelContext& c) {
       [&](const Settings& s, const Lengths& lengths, const Rows<T>& a,
           T* states) { WalkBack(c, s, lengths, a, states); },
       [&](const Settings& s, const Lengths& lengths, const Rows<const T>& a) {
-        WeightGradients(c, s, lengths, a);
+        GruWeightGradients(c, s, lengths, a);
       });
 }
 

@@ -264,39 +264,6 @@ void WalkBack(const KernelContext& c, const Settings& s, const Lengths& lengths,
   });
 }
 
-// dW = sum of a x', dR = sum of a h', and dbias = sum of a
-template <class T>
-void WeightGradients(const KernelContext& c, const Settings& s,
-                     const Lengths& lengths, const Rows<const T>& a) {
-  const int64_t n = s.hidden, n4 = 4 * n;
-  const auto x = InputRows(s, c.in<T>(kX).data());
-  const auto first_h = StateRows(s, OptionalIn<T>(c, kFirstH));
-  const auto all_h = StepRows(s, n, c.in<T>(kAllH).data());
-  T *dw = OptionalOut<T>(c, 1), *dr = OptionalOut<T>(c, 2);
-  T* dbias = OptionalOut<T>(c, 3);
-  ForEachWeightRow(c, s, [&](int64_t d, int64_t row) {
-    T* w_row = dw ? dw + (d * n4 + row) * s.input : nullptr;
-    T* r_row = dr ? dr + (d * n4 + row) * n : nullptr;
-    if (w_row) std::fill_n(w_row, s.input, T{0});
-    if (r_row) std::fill_n(r_row, n, T{0});
-    double sum = 0;
-    ForEachStep(s, lengths, d,
-                [&](int64_t t, int64_t b, int64_t k, int64_t length) {
-                  const T factor = a.at(t, d, b)[row];
-                  sum += static_cast<double>(factor);
-                  if (w_row) {
-                    AddScaled(factor, x.at(t, 0, b), s.input, w_row);
-                  }
-                  const T* h = Before(s, all_h, first_h, d, b, length, k);
-                  if (r_row && h) AddScaled(factor, h, n, r_row);
-                });
-    if (dbias == nullptr) return;
-    // The biases of W and of R are added to the same sums.
-    dbias[d * 2 * n4 + row] = static_cast<T>(sum);
-    dbias[d * 2 * n4 + n4 + row] = static_cast<T>(sum);
-  });
-}
-
 // i and f look at c before the step, o at c after it.
 template <class T>
 void PeepholeGradient(const KernelContext& c, const Settings& s,
@@ -325,7 +292,7 @@ void Backward(const KernelContext& c) {
       [&](const Settings& s, const Lengths& lengths, const Rows<T>& a,
           T* states) { WalkBack(c, s, lengths, a, states); },
       [&](const Settings& s, const Lengths& lengths, const Rows<const T>& a) {
-        WeightGradients(c, s, lengths, a);
+        WeightGradients(c, s, lengths, a, kFirstH, kAllH);
         if (T* dp = OptionalOut<T>(c, 6)) {
           PeepholeGradient(c, s, lengths, a, dp);
         }

@@ -345,6 +345,42 @@ void ForEachStep(const Settings& s, const Lengths& lengths, int64_t d, F&& fn) {
   }
 }
 
+// Outputs 1 to 3: dW = sum of a x', dR = sum of a h', with h the state before
+// the step, and dbias = sum of a. X is input 0; `first` and `all` are the
+// inputs that hold the first h and h of all steps.
+template <class T>
+void WeightGradients(const KernelContext& c, const Settings& s,
+                     const Lengths& lengths, const Rows<const T>& a,
+                     size_t first, size_t all) {
+  const int64_t n = s.hidden, rows = s.gate_count();
+  const auto x = InputRows(s, c.in<T>(0).data());
+  const auto first_h = StateRows(s, OptionalIn<T>(c, first));
+  const auto all_h = StepRows(s, n, c.in<T>(all).data());
+  T *dw = OptionalOut<T>(c, 1), *dr = OptionalOut<T>(c, 2);
+  T* dbias = OptionalOut<T>(c, 3);
+  ForEachWeightRow(c, s, [&](int64_t d, int64_t row) {
+    T* w_row = dw ? dw + (d * rows + row) * s.input : nullptr;
+    T* r_row = dr ? dr + (d * rows + row) * n : nullptr;
+    if (w_row) std::fill_n(w_row, s.input, T{0});
+    if (r_row) std::fill_n(r_row, n, T{0});
+    double sum = 0;
+    ForEachStep(s, lengths, d,
+                [&](int64_t t, int64_t b, int64_t k, int64_t length) {
+                  const T factor = a.at(t, d, b)[row];
+                  sum += static_cast<double>(factor);
+                  if (w_row) {
+                    AddScaled(factor, x.at(t, 0, b), s.input, w_row);
+                  }
+                  const T* h = Before(s, all_h, first_h, d, b, length, k);
+                  if (r_row && h) AddScaled(factor, h, n, r_row);
+                });
+    if (dbias == nullptr) return;
+    // The biases of W and of R are added to the same sums.
+    dbias[d * 2 * rows + row] = static_cast<T>(sum);
+    dbias[d * 2 * rows + rows + row] = static_cast<T>(sum);
+  });
+}
+
 // A backward kernel. walk(s, lengths, a, states) fills `a`, the gradients of
 // what enters the gates; weights(s, lengths, a) makes those of the weights.
 // X and W are inputs 0 and 1, the gradient of X is output 0.

@@ -5,6 +5,7 @@
 // back among zeros. Each is the other's gradient.
 #include <cstring>
 
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -85,6 +86,20 @@ void FlattenAndUnpad(const KernelContext& c) {
   std::copy_n(padded.begin(), 2, c.out<int64_t>(1).begin());
 }
 
+// --- Gradients
+
+void PadAndUnflattenGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const Var inputs[] = {c.dy(), c.x(1)};
+  const DataType types[] = {b.type(c.x()), DataType::kInt64};
+  c.Set(0, b.Ops("FlattenAndUnpad", inputs, types, {}, kMicrosoft)[0]);
+}
+
+void FlattenAndUnpadGradient(GradientContext& c) {
+  const Var dims = c.AddedOutput(1, "unflatten_dims", DataType::kInt64);
+  c.Set(0, c.build().MicrosoftOp("PadAndUnflatten", {c.dy(), c.x(1), dims}));
+}
+
 }  // namespace
 
 extern constexpr OpDef kPadAndUnflatten = {
@@ -94,6 +109,7 @@ extern constexpr OpDef kPadAndUnflatten = {
     .infer = InferPadAndUnflatten,
     .reference = ByteKernel<PadAndUnflatten>(),
     .value_inputs = {2},
+    .gradient = Rule(PadAndUnflattenGradient),
     .stops_gradient = {1, 2}};
 
 extern constexpr OpDef kFlattenAndUnpad = {
@@ -103,6 +119,7 @@ extern constexpr OpDef kFlattenAndUnpad = {
     .outputs = {1, 2},
     .infer = InferFlattenAndUnpad,
     .reference = ByteKernel<FlattenAndUnpad>(),
+    .gradient = Rule(FlattenAndUnpadGradient),
     .stops_gradient = {1}};
 
 }  // namespace strop::ops

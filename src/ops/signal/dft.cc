@@ -3,6 +3,7 @@
 // DFT and STFT. The last axis of a signal holds real and imaginary part, or
 // the real part alone. `onesided` means the first n / 2 + 1 numbers of the
 // transform of a real signal; the others are their conjugates.
+#include "ops/gradient_formula.h"
 #include "ops/op_util.h"
 #include "ops/signal/fourier.h"
 #include "strop/execution_provider.h"
@@ -166,6 +167,88 @@ size_t DftScratch(const KernelRequest& r) {
   return ScratchFor(y[NormalizeAxis(r.node, axis, y.rank())], is_half);
 }
 
+// --- Gradients
+//
+// The transform is linear: its gradient is the transform the other way, times
+// or over n, cut or filled with zeros to what the signal was.
+
+// The axis, where it is a constant.
+int64_t AxisOf(GradientContext& c) {
+  if (c.opset() < 20) return c.node().Int("axis", kAxisBefore20);
+  if (!c.has_input(2)) return kAxisFrom20;
+  const auto axis = c.build().ConstantInts(c.x(2));
+  if (!axis) c.Fail("its axis must be constant");
+  return axis->at(0);
+}
+
+// A DFT along the same axis; without `length`, of what is there.
+Var Transform(GradientContext& c, Var x, Var length, bool inverse,
+              bool onesided) {
+  Attributes attributes = {{"inverse", int64_t{inverse}},
+                           {"onesided", int64_t{onesided}}};
+  if (c.opset() >= 20) {
+    const Var axis = c.has_input(2) ? c.x(2) : Var{};
+    return c.build().Op("DFT", {x, length, axis}, attributes);
+  }
+  attributes.emplace_back("axis", AxisOf(c));
+  return c.build().Op("DFT", {x, length}, attributes);
+}
+
+// int64[1]: the size of an axis.
+Var SizeAlong(GraphBuilder& b, Var x, int64_t axis) {
+  return b.Op("Gather", {b.Shape(x), b.Ints({axis})});
+}
+
+// The first numbers along an axis, as many as x has there.
+Var FirstLike(GraphBuilder& b, Var y, Var x, int64_t axis) {
+  return b.Op("Slice", {y, b.Ints({0}), SizeAlong(b, x, axis), b.Ints({axis})});
+}
+
+// int64[1]: n.
+Var LengthOf(GradientContext& c, int64_t axis) {
+  GraphBuilder& b = c.build();
+  const bool halved =
+      c.node().Int("onesided", 0) != 0 && c.node().Int("inverse", 0) == 0;
+  if (!halved) return SizeAlong(b, c.y(), axis);
+  if (!c.has_input(1)) return SizeAlong(b, c.x(), axis);
+  return b.Reshape(b.Cast(c.x(1), DataType::kInt64), b.Ints({1}));
+}
+
+// In the inverse of a onesided transform, all numbers but the first and, of
+// an even n, the last stand for two. (n / 2 + 1) numbers along `axis`.
+Var Counts(GradientContext& c, Var dx, Var n, int64_t axis) {
+  GraphBuilder& b = c.build();
+  const auto rank = b.rank(c.x());
+  if (!rank) c.Fail("the rank of its input must be known");
+  const Var size = SizeAlong(b, dx, axis);
+  const Var k =
+      b.Op("Range", {b.Int(0), b.Reshape(size, b.Ints({})), b.Int(1)});
+  const Var is_single = b.Compare("Or", b.Compare("Equal", k, b.Int(0)),
+                                  b.Compare("Equal", k + k, n));
+  const DataType type = b.type(c.x());
+  const Var counts = b.Where(is_single, b.Scalar(1, type), b.Scalar(2, type));
+  std::vector<int64_t> shape(*rank, 1);
+  shape[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(*rank)
+                                     : axis)] = -1;
+  return b.Reshape(counts, b.Ints(shape));
+}
+
+void DftGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const bool inverse = c.node().Int("inverse", 0) != 0;
+  const bool onesided = c.node().Int("onesided", 0) != 0;
+  const int64_t axis = AxisOf(c);
+  const Var n = LengthOf(c, axis);
+  const Var count = b.Cast(n, b.type(c.x()));
+  Var dx = Transform(c, c.dy(), n, !inverse, inverse && onesided);
+  if (inverse && onesided) dx = dx * Counts(c, dx, n, axis);
+  dx = inverse ? dx / count : dx * count;
+  // A real signal has no imaginary part.
+  dx = FirstLike(b, dx, c.x(), -1);
+  const Var parts[] = {dx, b.ZerosLike(c.x())};
+  c.Set(0, FirstLike(b, b.Op("Concat", parts, {{"axis", axis}}), c.x(), axis));
+}
+
 template <int opset>
 constexpr OpDef DftOp() {
   return {.name = "DFT",
@@ -176,6 +259,7 @@ constexpr OpDef DftOp() {
               []<class T>(const KernelContext& c) { Dft<T, opset>(c); },
               DftScratch<opset>),
           .value_inputs = {1, 2},
+          .gradient = Rule(DftGradient),
           .stops_gradient = {1, 2}};
 }
 
@@ -268,6 +352,34 @@ void Stft(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+// The frames are gathered, weighed and transformed.
+std::vector<Var> StftFormula(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const auto rank = b.rank(c.x());
+  if (!rank) c.Fail("the rank of its signal must be known");
+  const Var x = *rank == 2 ? b.Unsqueeze(c.x(), {2}) : c.x();
+  const auto scalar = [&](Var v) {
+    return b.Reshape(b.Cast(v, DataType::kInt64), b.Ints({}));
+  };
+  const auto count_to = [&](Var n) {
+    return b.Op("Range", {b.Int(0), scalar(n), b.Int(1)});
+  };
+  const Var length = c.has_input(3)   ? c.x(3)
+                     : c.has_input(2) ? SizeAlong(b, c.x(2), 0)
+                                      : SizeAlong(b, c.x(), 1);
+  const Var starts = count_to(SizeAlong(b, c.y(), 1)) * scalar(c.x(1));
+  const Var places = b.Unsqueeze(starts, {1}) + count_to(length);
+  Var frames = b.Op("Gather", {x, places}, {{"axis", int64_t{1}}});
+  if (c.has_input(2)) frames = frames * b.Unsqueeze(c.x(2), {1});
+  Attributes attributes = {{"onesided", c.node().Int("onesided", 1)}};
+  if (c.opset() >= 20)
+    return {b.Op("DFT", {frames, Var{}, b.Int(2)}, attributes)};
+  attributes.emplace_back("axis", int64_t{2});
+  return {b.Op("DFT", {frames}, attributes)};
+}
+
 }  // namespace
 
 extern constexpr OpDef kDft17 = DftOp<17>();
@@ -285,6 +397,7 @@ extern constexpr OpDef kStft = {
                                                 r.node.Int("onesided", 1) != 0);
                             }),
     .value_inputs = {1, 3},
+    .gradient = Rule(FromFormula<StftFormula>),
     .stops_gradient = {1, 3}};
 
 }  // namespace strop::ops

@@ -4,6 +4,7 @@
 // the parts of a graph.
 #include <cstring>
 
+#include "ops/gradient.h"
 #include "ops/op_util.h"
 
 namespace strop::ops {
@@ -72,6 +73,26 @@ void View(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+void PassThroughGradient(GradientContext& c) {
+  for (size_t i = 0; i < c.output_count(); ++i)
+    if (c.has_dy(i)) c.Set(i, c.dy(i));
+}
+
+// The gradients of the views, one after another.
+void ViewGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  std::vector<Var> parts;
+  for (size_t i = 0; i < c.output_count(); ++i) {
+    const Var shape = c.x(i + 1);
+    const Var dy = c.has_dy(i) ? c.dy(i) : b.Zeros(shape, b.type(c.x()));
+    parts.push_back(b.Reshape(dy, b.Ints({-1})));
+  }
+  const Var all = b.Op("Concat", parts, {{"axis", int64_t{0}}});
+  c.Set(0, b.Reshape(all, b.Shape(c.x())));
+}
+
 }  // namespace
 
 // Output i is input i, after all inputs are there.
@@ -81,7 +102,8 @@ extern constexpr OpDef kPassThrough = {
     .inputs = {1, Arity::kVariadic},
     .outputs = {0, Arity::kVariadic},
     .infer = InferPassThrough,
-    .reference = {.run = PassThrough, .supports = AnyType}};
+    .reference = {.run = PassThrough, .supports = AnyType},
+    .gradient = Rule(PassThroughGradient)};
 
 // True, after all inputs are there.
 extern constexpr OpDef kGroup = {
@@ -101,6 +123,7 @@ extern constexpr OpDef kView = {
     .reference = ByteKernel<View>(),
     .value_inputs = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
                      12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
-                     23, 24, 25, 26, 27, 28, 29, 30, 31}};
+                     23, 24, 25, 26, 27, 28, 29, 30, 31},
+    .gradient = Rule(ViewGradient)};
 
 }  // namespace strop::ops

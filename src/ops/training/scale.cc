@@ -2,6 +2,7 @@
 //
 // Arithmetic that gradient graphs add.
 #include "ops/elementwise.h"
+#include "ops/gradient.h"
 
 namespace strop::ops {
 namespace {
@@ -69,7 +70,12 @@ extern constexpr OpDef kScale = {
     }),
     .may_overwrite = {0},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule([](GradientContext& c) {
+      c.Set(0,
+            c.build().MicrosoftOp("Scale", {c.dy(), c.x(1)}, c.attributes()));
+    }),
+    .stops_gradient = {1}};
 
 // y = a / b: da = dy / b and db = -dy a / b^2, each summed over the axes
 // along which its operand was broadcast.

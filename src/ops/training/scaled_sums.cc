@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sums of scaled tensors, and scales in mixed precision.
+#include "ops/gradient.h"
 #include "ops/number.h"
 
 namespace strop::ops {
@@ -124,6 +125,51 @@ void MixedPrecisionScale(const KernelContext& c) {
   }
 }
 
+// --- Gradients
+
+void ScaledSumGradient(GradientContext& c) {
+  for (size_t i = 0; i < c.input_count(); ++i)
+    if (c.needs(i)) c.Set(i, c.dy() * ScaleOf(c.node(), i));
+}
+
+void BatchScaleGradient(GradientContext& c) {
+  std::vector<Var> parts;
+  for (size_t i = 0; i < c.output_count(); ++i)
+    if (c.has_dy(i)) parts.push_back(c.dy(i) * ScaleOf(c.node(), i));
+  c.Set(0, parts.size() == 1 ? parts[0] : c.build().Op("Sum", parts));
+}
+
+// The vector of fuse_outputs is cut at the sizes of the inputs.
+std::vector<Var> FusedParts(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  std::vector<Var> sizes;
+  std::vector<DataType> types;
+  for (size_t i = 1; i < c.input_count(); ++i) {
+    sizes.push_back(b.Reshape(
+        b.Op("Size", {c.x(i)}, {}, kOnnx, DataType::kInt64), b.Ints({1})));
+    types.push_back(b.type(c.dy()));
+  }
+  const Var inputs[] = {c.dy(), b.Op("Concat", sizes, {{"axis", int64_t{0}}})};
+  std::vector<Var> parts =
+      b.Ops("Split", inputs, types, {{"axis", int64_t{0}}});
+  for (size_t i = 0; i < parts.size(); ++i)
+    parts[i] = b.Reshape(parts[i], b.Shape(c.x(i + 1)));
+  return parts;
+}
+
+void MixedPrecisionScaleGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const bool fused = c.node().Int("fuse_outputs", 0) != 0;
+  const std::vector<Var> parts = fused ? FusedParts(c) : std::vector<Var>();
+  for (size_t i = 1; i < c.input_count(); ++i) {
+    if (!c.needs(i) || (!fused && !c.has_dy(i - 1))) continue;
+    const DataType type = b.type(c.x(i));
+    const Var dy = b.Cast(fused ? parts[i - 1] : c.dy(i - 1), type);
+    const Var scale = b.Cast(b.Reshape(c.x(0), b.Ints({})), type);
+    c.Set(i, dy * scale);
+  }
+}
+
 }  // namespace
 
 // y = a scale_0 + b scale_1 (+ c scale_2)
@@ -136,7 +182,8 @@ extern constexpr OpDef kScaledSum = {
         []<class T>(const KernelContext& c) { ScaledSum<T>(c); }),
     .may_overwrite = {0, 1, 2},
     .keeps_zero = true,
-    .cheap = true};
+    .cheap = true,
+    .gradient = Rule(ScaledSumGradient)};
 
 // Its gradient: x scale_0, x scale_1 (, x scale_2)
 extern constexpr OpDef kBatchScale = {
@@ -145,7 +192,8 @@ extern constexpr OpDef kBatchScale = {
     .outputs = {0, 3},
     .infer = InferBatchScale,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { BatchScale<T>(c); })};
+        []<class T>(const KernelContext& c) { BatchScale<T>(c); }),
+    .gradient = Rule(BatchScaleGradient)};
 
 // scale, x... -> scale x... in the type `to`; with fuse_outputs one after
 // another in a single vector.
@@ -157,6 +205,8 @@ extern constexpr OpDef kMixedPrecisionScale = {
     .infer = InferMixedPrecisionScale,
     .reference = {.run = MixedPrecisionScale,
                   .supports = IsFloatingPoint,
-                  .type_input = 1}};
+                  .type_input = 1},
+    .gradient = Rule(MixedPrecisionScaleGradient),
+    .stops_gradient = {0}};
 
 }  // namespace strop::ops

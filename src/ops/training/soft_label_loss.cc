@@ -3,6 +3,7 @@
 // The old SoftmaxCrossEntropy of com.microsoft and its gradient. Labels are
 // one-hot, of the shape of the scores; the classes are the last axis. The loss
 // of a row is -sum(label log p); "mean" divides the sum by the count of rows.
+#include "ops/gradient.h"
 #include "ops/training/loss.h"
 
 namespace strop::ops {
@@ -100,6 +101,34 @@ void LossGrad(const KernelContext& c) {
                 });
 }
 
+// --- Gradients
+
+// From the loss to log_prob, -label dY over the count of rows for "mean", and
+// through the softmax. ONNX Runtime's SoftmaxCrossEntropyGrad takes for
+// granted that the labels of a row sum to 1; this need not.
+void LossGradient(GradientContext& c) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const Var log_prob = c.AddedOutput(1, "log_prob", type);
+  Var g = c.dy(1);
+  if (c.has_dy(0)) {
+    Var scale = c.dy();
+    const Reduction reduction = ReadReduction(c.node());
+    if (reduction == Reduction::kNone) scale = b.Unsqueeze(scale, {-1});
+    if (reduction == Reduction::kMean) {
+      const auto size = [&](Var x) {
+        return b.Cast(b.Op("Size", {x}, {}, kOnnx, DataType::kInt64), type);
+      };
+      const Var classes = b.Op("Gather", {b.Shape(c.x()), b.Ints({-1})});
+      scale = scale * b.Cast(classes, type) / size(c.x());
+    }
+    const Var part = -(c.x(1) * scale);
+    g = g ? g + part : part;
+  }
+  c.Set(0, b.MicrosoftOp("LogSoftmaxGrad_13", {g, log_prob},
+                         {{"axis", int64_t{-1}}}));
+}
+
 }  // namespace
 
 extern constexpr OpDef kSoftmaxCrossEntropy = {
@@ -110,6 +139,7 @@ extern constexpr OpDef kSoftmaxCrossEntropy = {
     .infer = InferLoss,
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { Loss<T>(c); }),
+    .gradient = Rule(LossGradient),
     .stops_gradient = {1}};
 
 extern constexpr OpDef kSoftmaxCrossEntropyGrad = {

@@ -348,6 +348,27 @@ void LossGradient(GradientContext& c, std::string_view op_type,
   c.Set(0, dx);
 }
 
+// The gradient of SoftmaxCrossEntropyLoss is (exp(log_prob) - [class is
+// label]) times what the sample counts; of that the second part alone is
+// wanted, and exp(-infinity) is 0.
+void LogLikelihoodGradient(GradientContext& c, std::string_view op_type) {
+  GraphBuilder& b = c.build();
+  const DataType type = b.type(c.x());
+  const OwnedTensor value(type, {1});
+  const Tensor infinity =
+      c.build()
+          .graph()
+          .value(b.Scalar(-std::numeric_limits<double>::infinity(), type).id)
+          .initializer->view();
+  std::ranges::copy(infinity.bytes(), value.view().bytes().begin());
+  const Var nothing =
+      b.Op("ConstantOfShape", {b.Shape(c.x())},
+           {{"value", TensorData::Copy("", value.view())}}, kOnnx, type);
+  std::vector<Var> inputs = {c.dy(), nothing};
+  for (size_t i = 1; i < c.input_count(); ++i) inputs.push_back(c.x(i));
+  c.Set(0, b.Op(op_type, inputs, c.attributes(), kMicrosoft, type));
+}
+
 }  // namespace
 
 extern constexpr OpDef kSoftmaxCrossEntropyLoss = {
@@ -413,6 +434,9 @@ extern constexpr OpDef kNegativeLogLikelihoodLoss = {
     .inputs = {2, 3},
     .infer = InferLogLikelihood,
     .reference = kLogLikelihoodKernel,
+    .gradient = Rule([](GradientContext& c) {
+      LogLikelihoodGradient(c, "SoftmaxCrossEntropyLossGrad");
+    }),
     .stops_gradient = {1, 2}};
 
 // The same op twice: the names differ in the opset of ONNX Runtime's body.
@@ -422,6 +446,9 @@ extern constexpr OpDef kNegativeLogLikelihoodLossInternal = {
     .inputs = {2, 4},
     .infer = InferLogLikelihood,
     .reference = kLogLikelihoodKernel,
+    .gradient = Rule([](GradientContext& c) {
+      LogLikelihoodGradient(c, "SoftmaxCrossEntropyLossInternalGrad");
+    }),
     .stops_gradient = {1, 2, 3}};
 
 extern constexpr OpDef kNegativeLogLikelihoodLossInternal2 = {
@@ -430,6 +457,9 @@ extern constexpr OpDef kNegativeLogLikelihoodLossInternal2 = {
     .inputs = {2, 4},
     .infer = InferLogLikelihood,
     .reference = kLogLikelihoodKernel,
+    .gradient = Rule([](GradientContext& c) {
+      LogLikelihoodGradient(c, "SoftmaxCrossEntropyLossInternalGrad");
+    }),
     .stops_gradient = {1, 2, 3}};
 
 }  // namespace strop::ops
