@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
 
+#include "autodiff/differentiate.h"
 #include "autodiff/gradient_check.h"
 #include "ops/registry.h"
+#include "runtime/executor.h"
 #include "strop/error.h"
 
 namespace strop {
@@ -17,10 +20,39 @@ namespace {
 
 // Ops with a gradient that is not that of the function: it passes on what
 // rounding would stop.
-const std::set<std::string> kStraightThrough = {"FakeQuant"};
+const std::set<std::string> kStraightThrough = {"FakeQuant", "QuantizeLinear"};
+
+// Ops that only a training graph holds: gradients, optimizers, and what stands
+// around them. They are not differentiated again.
+const std::set<std::string> kTrainingOps = {
+    "All",
+    "AdamOptimizer",
+    "AdamWOptimizer",
+    "DivGrad",
+    "GistBinarizeDecoder",
+    "GistBinarizeEncoder",
+    "GistPack16Decoder",
+    "GistPack16Encoder",
+    "InPlaceAccumulator",
+    "InPlaceAccumulatorV2",
+    "InplaceClipGradNorm",
+    "IsAllFinite",
+    "IsFinite",
+    "LambOptimizer",
+    "ReduceAllL2",
+    "SGDOptimizer",
+    "SGDOptimizerV2",
+    "ZeroGradient",
+};
+
+bool IsTrainingOp(const OpDef& op) {
+  return op.domain == kInternal || op.domain == kStrop ||
+         op.name.find("Grad") != op.name.npos ||
+         kTrainingOps.contains(std::string(op.name));
+}
 
 // What some rules say they cannot do.
-constexpr std::string_view kLimits[] = {"with transBatchA", "with spatial = 0"};
+constexpr std::string_view kLimits[] = {"with spatial = 0", "with length 0"};
 
 bool IsLimit(std::string_view text) {
   return std::ranges::any_of(kLimits, [&](std::string_view limit) {
@@ -120,6 +152,147 @@ TEST(Gradients, EachRuleHasACase) {
         << op->domain << " " << op->name << "-" << op->since
         << " has a gradient that no case shows";
   }
+}
+
+bool IsFloat(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kFloat64 ||
+         type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
+// A float input from which a gradient would be wanted; none if there is no
+// float output.
+bool WantsGradient(const OpCase& op_case) {
+  OpRun run(op_case, op_case.types.front());
+  bool gives_float = false;
+  for (size_t i = 0; i < op_case.outputs.size(); ++i)
+    gives_float =
+        gives_float || (run.has_output(i) && IsFloat(run.output(i).type()));
+  if (!gives_float) return false;
+  for (size_t i = 0; i < op_case.inputs.size(); ++i) {
+    const CaseInput& input = op_case.inputs[i];
+    if (input.omitted || !input.list.empty()) continue;
+    if (IsFloat(run.input(i).type()) && !run.op().stops_gradient.contains(i))
+      return true;
+  }
+  return false;
+}
+
+// Every op with float inputs and outputs has a rule, or says why it has none.
+TEST(Gradients, NoOpIsForgotten) {
+  std::set<const OpDef*> told;
+  for (const OpCase& op_case : AllOpCases()) {
+    const OpDef* op = FindOp(op_case.domain, op_case.op, op_case.opset);
+    if (op == nullptr || op->gradient != nullptr || op->not_differentiable ||
+        IsTrainingOp(*op) || told.contains(op) || !WantsGradient(op_case))
+      continue;
+    told.insert(op);
+    ADD_FAILURE() << op->domain << " " << op->name << "-" << op->since
+                  << " has neither a gradient nor stops_gradient nor "
+                     "not_differentiable";
+  }
+}
+
+// --- Straight through
+
+// x -> QuantizeLinear -> DequantizeLinear -> y; the gradients of x and of the
+// scale for dy = 1, 2, 3, ...
+struct Quantized {
+  Graph graph;
+  ValueId x, scale, y;
+};
+
+Quantized QuantizedPair(const CaseAttributes& attributes, Shape scale_shape,
+                        DataType type) {
+  Quantized q;
+  q.graph.opset_imports[""] = 21;
+  q.x = q.graph.AddInput("x",
+                         ValueType::OfTensor(DataType::kFloat32, std::nullopt));
+  q.scale = q.graph.AddInput(
+      "scale", ValueType::OfTensor(DataType::kFloat32, std::nullopt));
+  const OwnedTensor zero(type, scale_shape);
+  std::ranges::fill(zero.view().bytes(), std::byte{0});
+  const ValueId zero_point =
+      q.graph.AddInitializer(TensorData::Copy("zero", zero.view()));
+  ValueId value = q.x;
+  for (const std::string op : {"QuantizeLinear", "DequantizeLinear"}) {
+    Node node;
+    node.name = op;
+    node.op_type = op;
+    for (const auto& [name, attribute] : attributes)
+      node.SetAttribute(name, attribute);
+    node.inputs = {value, q.scale, zero_point};
+    value = q.graph.AddValue(op + "_y");
+    node.outputs = {value};
+    q.graph.AddNode(std::move(node));
+  }
+  q.y = value;
+  return q;
+}
+
+std::vector<Numbers64> GradientsOfPair(Quantized q, const Tensor& x,
+                                       const Tensor& scale) {
+  const ValueId seed = q.graph.AddInput(
+      "seed", ValueType::OfTensor(DataType::kFloat32, std::nullopt));
+  const ValueId outputs[] = {q.y}, seeds[] = {seed}, wrt[] = {q.x, q.scale};
+  const std::vector<ValueId> gradients =
+      Differentiate(q.graph, outputs, seeds, wrt);
+  q.graph.SetOutputs(gradients);
+  q.graph.SortNodes();
+  Executor executor(Lower(std::move(q.graph)), std::make_shared<Arena>(),
+                    ExecutorOptions{});
+  OwnedTensor dy(DataType::kFloat32, x.shape());
+  for (size_t i = 0; i < dy.view().values<float>().size(); ++i)
+    dy.view().values<float>()[i] = static_cast<float>(i + 1);
+  const std::vector<Argument> arguments = {{.tensor = x, .list = {}},
+                                           {.tensor = scale, .list = {}},
+                                           {.tensor = dy.view(), .list = {}}};
+  executor.Run(arguments, RandomKey{});
+  return {ToNumbers(executor.output(0)), ToNumbers(executor.output(1))};
+}
+
+OwnedTensor Floats32(Shape shape, const Numbers64& values) {
+  OwnedTensor tensor(DataType::kFloat32, shape);
+  FromNumbers(values, tensor.view());
+  return tensor;
+}
+
+TEST(StraightThrough, PassesWhereNothingIsCut) {
+  // In steps of 0.5: -2 and 600 lie beyond uint8.
+  const OwnedTensor x = Floats32({4}, {0.3, -1, 300, 127.5});
+  const OwnedTensor scale = Floats32({}, {0.5});
+  const auto gradients = GradientsOfPair(
+      QuantizedPair({}, {}, DataType::kUint8), x.view(), scale.view());
+  EXPECT_EQ(gradients[0], (Numbers64{1, 0, 0, 4}));
+  // q - x / scale inside, the bound where cut:
+  // 1 (1 - 0.6) + 2 * 0 + 3 * 255 + 4 * 0
+  ExpectNear(gradients[1], {765.4}, 1e-6, "scale");
+}
+
+TEST(StraightThrough, HasAScaleForEachChannel) {
+  const OwnedTensor x = Floats32({2, 2}, {0.3, 200, 0.3, 200});
+  const OwnedTensor scale = Floats32({2}, {0.5, 2});
+  const auto gradients = GradientsOfPair(
+      QuantizedPair({{"axis", int64_t{0}}}, {2}, DataType::kInt8), x.view(),
+      scale.view());
+  EXPECT_EQ(gradients[0], (Numbers64{1, 0, 3, 4}));
+  // 1 (1 - 0.6) + 2 * 127; 3 (0 - 0.15) + 4 (100 - 100)
+  ExpectNear(gradients[1], {254.4, -0.45}, 1e-6, "scale");
+}
+
+// A quantized number that becomes a float in another way has none.
+TEST(StraightThrough, ToDequantizeLinearOnly) {
+  Quantized q = QuantizedPair({}, {}, DataType::kUint8);
+  Node cast;
+  cast.op_type = "Cast";
+  cast.SetAttribute("to", static_cast<int64_t>(DataType::kFloat32));
+  cast.inputs = {q.graph.Find("QuantizeLinear_y")};
+  const ValueId y = q.graph.AddValue("y");
+  cast.outputs = {y};
+  q.graph.AddNode(std::move(cast));
+  const ValueId seed = q.graph.AddInput(
+      "seed", ValueType::OfTensor(DataType::kFloat32, std::nullopt));
+  const ValueId outputs[] = {y}, seeds[] = {seed}, wrt[] = {q.x};
+  EXPECT_FALSE(Differentiate(q.graph, outputs, seeds, wrt)[0]);
 }
 
 }  // namespace
