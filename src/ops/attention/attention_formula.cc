@@ -45,10 +45,9 @@ Var SplitHeads(GraphBuilder& b, Var x, int64_t heads) {
   if (!dims) return WithRank(b, y, 4);
   Dimension size;
   if (dims->back().value) size.value = *dims->back().value / heads;
-  b.SetDims(y, std::vector<Dimension>{(*dims)[0],
-                                      {.value = heads, .symbol = {}},
-                                      (*dims)[1],
-                                      size});
+  b.SetDims(y,
+            std::vector<Dimension>{
+                (*dims)[0], {.value = heads, .symbol = {}}, (*dims)[1], size});
   return y;
 }
 

@@ -331,7 +331,7 @@ Cases PlumbingCases() {
        .domain = kMs,
        .outputs = "11",
        .expected = {{1, 2, 3, 4}, {2, 2}},
-       .types = {DataType::kFloat32, DataType::kInt64}},
+       .types = {DataType::kFloat32, DataType::kFloat64, DataType::kInt64}},
       {.name = "FlattenAndUnpad/nothing",
        .op = "FlattenAndUnpad",
        .inputs = {In({2, 2, 2}), Int64s({0}, {})},
