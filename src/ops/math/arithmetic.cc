@@ -30,7 +30,6 @@ void DivGradient(GradientContext& c) {
 
 }  // namespace
 
-
 extern constexpr OpDef kAdd = {
     .name = "Add",
     .inputs = {2, 2},
