@@ -61,7 +61,7 @@ std::vector<std::string> TryGradients(
 TrainabilityReport CheckTrainabilityOf(
     Model model, std::span<const CustomOpDomain* const> custom_ops) {
   Graph& graph = model.graph;
-  ConstantsToInitializers(graph);
+  const std::vector<ValueId> parameters = FindParameters(graph);
   TrainabilityReport report;
   report.notes = InferShapes(graph, custom_ops).errors;
   report.opset = graph.opset(kOnnx);
@@ -73,11 +73,6 @@ TrainabilityReport CheckTrainabilityOf(
   for (const ValueId id : graph.outputs())
     report.outputs.push_back(DescribeValue(graph, id));
 
-  std::vector<ValueId> parameters;
-  for (const ValueId id : graph.initializers())
-    if (IsDifferentiable(graph, id) &&
-        !graph.value(id).initializer->dims.empty())
-      parameters.push_back(id);
   const std::vector<ValueId> outputs = FloatOutputs(graph);
   const Reach reach(graph, outputs, parameters, custom_ops);
   std::vector<ValueId> reaching;

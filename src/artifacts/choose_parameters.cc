@@ -98,15 +98,12 @@ class Chooser {
   }
 
   // All float parameters on which the loss depends.
-  void ChooseAll(ValueId loss,
+  void ChooseAll(ValueId loss, std::span<const ValueId> parameters,
                  std::span<const CustomOpDomain* const> custom_ops) {
     std::vector<ValueId> candidates;
-    for (const ValueId id : graph_.initializers()) {
-      const TensorData& data = *graph_.value(id).initializer;
-      if (IsFloat(data.type) && !data.dims.empty() &&
-          !statistics_.contains(id) && !frozen_.contains(id))
+    for (const ValueId id : parameters)
+      if (!statistics_.contains(id) && !frozen_.contains(id))
         candidates.push_back(id);
-    }
     const ValueId outputs[] = {loss};
     const Reach reach(graph_, outputs, candidates, custom_ops);
     for (const ValueId id : candidates)
@@ -201,10 +198,12 @@ bool TrainsOnBatch(const Graph& graph, const Node& node,
 
 ParameterChoice ChooseParameters(
     const Graph& graph, const ArtifactOptions& options, ValueId loss,
+    std::span<const ValueId> parameters,
     std::span<const CustomOpDomain* const> custom_ops) {
   Chooser chooser(graph, options);
   chooser.ChooseNamed();
-  if (options.requires_grad.empty()) chooser.ChooseAll(loss, custom_ops);
+  if (options.requires_grad.empty())
+    chooser.ChooseAll(loss, parameters, custom_ops);
   ParameterChoice choice = chooser.Choice();
   if (choice.trainable.empty() && choice.trained_inputs.empty()) {
     Throw(ErrorCode::kInvalidArgument,

@@ -34,10 +34,11 @@ class Appender {
   void AddImport(const std::string& domain, int64_t version) {
     const auto [place, is_new] = graph_.opset_imports.emplace(domain, version);
     if (is_new || place->second == version) return;
-    Throw(ErrorCode::kInvalidArgument,
-          "the loss model is of opset {}, the model of opset {}: they must be "
-          "equal",
-          version, place->second);
+    Throw(
+        ErrorCode::kInvalidArgument,
+        "the loss model is of opset {} of \"{}\", the model of opset {}: they "
+        "must be equal",
+        version, domain, place->second);
   }
 
   // A value of the model of that name, or a new input.
@@ -47,6 +48,14 @@ class Appender {
   }
 
   void AppendNode(const Node& node) {
+    for (const Attribute& attribute : node.attributes) {
+      if (!std::holds_alternative<std::shared_ptr<const Graph>>(
+              attribute.value))
+        continue;
+      Throw(ErrorCode::kNotImplemented,
+            "{} of the loss model has sub-graphs, which a loss may not have",
+            Describe(loss_, node));
+    }
     Node copy = node;
     copy.spelling = nullptr;
     for (ValueId& input : copy.inputs)

@@ -87,8 +87,17 @@ class LossWriter {
   }
 
   // A value of the model of that name, or a new input.
-  Var TargetNamed(const std::string& name, ValueType type) {
-    if (const ValueId there = graph_.Find(name)) return builder_.Of(there);
+  Var TargetNamed(const Loss& loss, const std::string& name, ValueType type) {
+    if (const ValueId there = graph_.Find(name)) {
+      if (loss.target.empty()) {
+        Throw(ErrorCode::kInvalidArgument,
+              "the loss adds an input \"{}\", but the model has a value of "
+              "that name: give the target another name, or name that value as "
+              "the target",
+              name);
+      }
+      return builder_.Of(there);
+    }
     return builder_.Of(graph_.AddInput(name, std::move(type)));
   }
 
@@ -100,7 +109,7 @@ class LossWriter {
   }
 
   Var TargetFor(const Loss& loss, Var x, size_t count) {
-    return TargetNamed(TargetName(loss, "target", count),
+    return TargetNamed(loss, TargetName(loss, "target", count),
                        ValueType::OfTensor(builder_.type(x), DeclaredDims(x)));
   }
 
@@ -113,7 +122,7 @@ class LossWriter {
             graph_.value_name(x.id), dims->size());
     }
     if (dims) dims->erase(dims->begin() + 1);
-    return TargetNamed(TargetName(loss, "labels", count),
+    return TargetNamed(loss, TargetName(loss, "labels", count),
                        ValueType::OfTensor(DataType::kInt64, std::move(dims)));
   }
 
@@ -127,6 +136,13 @@ class LossWriter {
   }
 
   Var CrossEntropy(const Loss& loss, Var x, Var labels) {
+    constexpr int64_t kSince = 12;
+    if (graph_.opset(kOnnx) < kSince) {
+      Throw(ErrorCode::kNotImplemented,
+            "cross entropy is an op of opset {} and newer; the model has "
+            "opset {}",
+            kSince, graph_.opset(kOnnx));
+    }
     const DataType type = builder_.type(x);
     Attributes attributes = {{"reduction", ReductionName(loss.reduction)}};
     if (loss.ignore_index)

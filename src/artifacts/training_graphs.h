@@ -71,8 +71,11 @@ EncodedArtifacts EncodeArtifacts(
     const Environment& environment,
     std::span<const CustomOpDomain* const> custom_ops = {});
 
-// Values of Constant nodes as initializers, which may be trained.
-void ConstantsToInitializers(Graph& graph);
+// Float initializers that may be trained, those that were Constant nodes among
+// them: these become initializers, and initializers are no inputs any more.
+// Left out are numbers that a formula needs. Throws kNotImplemented for opsets
+// that Strop only carries.
+std::vector<ValueId> FindParameters(Graph& graph);
 
 TrainabilityReport CheckTrainabilityOf(
     Model model, std::span<const CustomOpDomain* const> custom_ops = {});
@@ -84,9 +87,11 @@ struct ParameterChoice {
   std::vector<ValueId> trained_inputs;     // graph inputs with a gradient
 };
 
-// `loss` is the value that is differentiated.
+// `loss` is the value that is differentiated; `parameters` are those of which
+// all are trained unless the options name some.
 ParameterChoice ChooseParameters(
     const Graph& graph, const ArtifactOptions& options, ValueId loss,
+    std::span<const ValueId> parameters,
     std::span<const CustomOpDomain* const> custom_ops);
 
 // Inputs 3 and 4 of a BatchNormalization; none for other nodes.

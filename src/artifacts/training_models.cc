@@ -18,14 +18,6 @@ namespace {
 
 constexpr std::string_view kResetFlag = "lazy_reset_grad";
 
-// Initializers that are declared as inputs too (IR 3) have their value alone.
-void UndeclareInitializers(Graph& graph) {
-  std::vector<ValueId> inputs;
-  for (const ValueId id : graph.inputs())
-    if (!graph.value(id).initializer) inputs.push_back(id);
-  graph.SetInputs(std::move(inputs));
-}
-
 AddedLoss AddLoss(Graph& graph, const ArtifactOptions& options,
                   const std::optional<Model>& loss_model) {
   if (loss_model) return {AddLossModel(graph, loss_model->graph)};
@@ -238,34 +230,17 @@ void NoteStropOps(const Graph& graph, ArtifactReport& report) {
 
 }  // namespace
 
-void ConstantsToInitializers(Graph& graph) {
-  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
-  for (const NodeId id : order) {
-    const Node& node = graph.node(id);
-    if (node.op_type != "Constant" || !node.domain.empty()) continue;
-    const Attribute* value = node.FindAttribute("value");
-    const auto* data = value ? std::get_if<TensorData>(&value->value) : nullptr;
-    if (data == nullptr || DataTypeSize(data->type) == 0) continue;
-    TensorData copy = *data;
-    copy.name = graph.value_name(node.outputs[0]);
-    copy.encoded = {};
-    graph.RemoveNode(id);
-    graph.AddInitializer(std::move(copy));
-  }
-}
-
 TrainingModels MakeTrainingModels(
     Model base, const ArtifactOptions& options, std::optional<Model> loss_model,
     std::span<const CustomOpDomain* const> custom_ops) {
   Graph& graph = base.graph;
-  ConstantsToInitializers(graph);
-  UndeclareInitializers(graph);
+  const std::vector<ValueId> parameters_of_base = FindParameters(graph);
   const auto [loss, names_used] = AddLoss(graph, options, loss_model);
   InferShapes(graph, custom_ops);
   RequireFloatLoss(graph, loss);
   if (options.losses.empty() && !loss_model) RequireScalar(graph, loss);
   const ParameterChoice choice =
-      ChooseParameters(graph, options, loss, custom_ops);
+      ChooseParameters(graph, options, loss, parameters_of_base, custom_ops);
   SetOutputs(graph, loss, options);
 
   TrainingModels models;

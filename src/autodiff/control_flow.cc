@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "ops/graph_builder.h"
+#include "ops/registry.h"
 #include "strop/op.h"
 
 namespace strop {
@@ -239,7 +240,12 @@ class IterationGradient {
       type.encoded.clear();
       if (it_.is_state[i] || !type.dims || type.dims->empty()) continue;
       int64_t axis = it_.in_axes[i];
-      if (axis < 0) axis += static_cast<int64_t>(type.dims->size());
+      const auto rank = static_cast<int64_t>(type.dims->size());
+      if (axis < -rank || axis >= rank) {
+        OpNode(graph_, graph_.node(id_))
+            .Fail(fmt::format("scans axis {} of rank {}", axis, rank));
+      }
+      if (axis < 0) axis += rank;
       type.dims->erase(type.dims->begin() + axis);
     }
   }
@@ -460,6 +466,79 @@ std::vector<ValueId> CapturedBy(const Graph& graph, const Node& node) {
     for (const std::string& used : body->OuterUses())
       if (const ValueId id = graph.Find(used)) captured.insert(id);
   return {captured.begin(), captured.end()};
+}
+
+namespace {
+
+// A node of the graph or of its sub-graphs that draws; null if there is none.
+const Node* Drawing(const Graph& graph,
+                    std::span<const CustomOpDomain* const> custom) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const OpDef* op =
+        FindOp(node.domain, node.op_type, graph.opset(node.domain), custom);
+    // Dropout without training_mode drops nothing.
+    const bool still = node.op_type == "Dropout" && !node.input(2);
+    if (op != nullptr && op->is_random && !still) return &node;
+    for (const auto& [name, body] : BodiesOf(node))
+      if (const Node* inner = Drawing(*body, custom)) return inner;
+  }
+  return nullptr;
+}
+
+// "" if inputs and outputs of node and sub-graph fit together.
+std::string CountFault(const Node& node, const Graph& body) {
+  const size_t inputs = body.inputs().size(), outputs = body.outputs().size();
+  if (node.op_type == "If") {
+    return inputs == 0 && outputs == node.outputs.size()
+               ? ""
+               : fmt::format("has {} outputs, a branch {}", node.outputs.size(),
+                             outputs);
+  }
+  const bool is_loop = node.op_type == "Loop";
+  size_t states = is_loop && inputs >= 2 ? inputs - 2 : 0;
+  if (!is_loop) {
+    const Attribute* scanned = node.FindAttribute("num_scan_inputs");
+    const auto* count =
+        scanned ? std::get_if<int64_t>(&scanned->value) : nullptr;
+    if (count == nullptr || *count < 0 || *count > static_cast<int64_t>(inputs))
+      return fmt::format("has no num_scan_inputs that fits {} inputs", inputs);
+    states = inputs - static_cast<size_t>(*count);
+  }
+  const size_t first = is_loop ? 1 : 0;
+  if (inputs != node.inputs.size() || (is_loop && inputs < 2) ||
+      outputs < first + states || node.outputs.size() + first > outputs) {
+    return fmt::format(
+        "has {} inputs and {} outputs, its body {} and {}: they do not fit",
+        node.inputs.size(), node.outputs.size(), inputs, outputs);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string BodyFault(const Graph& graph, NodeId id,
+                      std::span<const CustomOpDomain* const> custom) {
+  const Node& node = graph.node(id);
+  const auto bodies = BodiesOf(node);
+  const size_t wanted = node.op_type == "If" ? 2 : 1;
+  if (bodies.size() != wanted || node.outputs.empty() ||
+      (node.op_type == "If" && !node.input(0))) {
+    return fmt::format("{} lacks a sub-graph, its condition or outputs",
+                       Describe(graph, node));
+  }
+  for (const auto& [name, body] : bodies) {
+    const std::string fault = CountFault(node, *body);
+    if (!fault.empty())
+      return fmt::format("{} {}", Describe(graph, node), fault);
+    if (const Node* drawing = Drawing(*body, custom)) {
+      return fmt::format(
+          "{} draws random numbers inside, in {}: its gradient would draw "
+          "others",
+          Describe(graph, node), Describe(*body, *drawing));
+    }
+  }
+  return "";
 }
 
 Graph TypedBody(const Graph& graph, const Graph& body) {

@@ -22,6 +22,11 @@ namespace strop {
 
 bool IsControlFlow(const Graph& graph, NodeId id);
 
+// Why the node cannot be differentiated: it does not fit its sub-graphs, or
+// they draw random numbers, which the gradient would draw anew. "" if it can.
+std::string BodyFault(const Graph& graph, NodeId id,
+                      std::span<const CustomOpDomain* const> custom);
+
 // The sub-graphs of the node, by attribute name.
 std::vector<std::pair<std::string, std::shared_ptr<const Graph>>> BodiesOf(
     const Node& node);

@@ -24,6 +24,7 @@ class Differentiator {
 
   // `gradient` is one of the contributions to d/d(value).
   void Contribute(ValueId value, ValueId gradient) {
+    if (!gradient) return;
     contributions_[value].push_back(gradient);
   }
 
@@ -123,7 +124,10 @@ class Differentiator {
     Value& made = graph_.value(gradient);
     const DataType element = made.type.element;
     made.type = graph_.value(of).type;
-    if (IsQuantized(graph_, of)) made.type.element = element;
+    if (IsQuantized(graph_, of) || made.type.element == DataType::kUndefined) {
+      made.type.element = element;
+      made.type.kind = ValueType::Kind::kTensor;
+    }
     made.type.encoded.clear();
     made.has_value_info = made.type.dims.has_value();
   }

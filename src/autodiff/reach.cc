@@ -202,11 +202,23 @@ std::vector<Blocker> Reach::Blockers() const {
     if (!Contains(id)) continue;
     const Node& node = graph_.node(id);
     if (IsControlFlow(graph_, id)) {
-      AddBlockersInside(id, &blockers);
+      const std::string fault = BodyFault(graph_, id, custom_);
+      if (!fault.empty()) {
+        blockers.push_back({id, fault});
+      } else {
+        AddBlockersInside(id, &blockers);
+      }
       continue;
     }
     const OpDef* op = OpOf(node);
-    if (op != nullptr && op->gradient != nullptr) continue;
+    if (op != nullptr && op->gradient != nullptr) {
+      try {
+        CheckArity(*op, OpNode(graph_, node));
+      } catch (const Error& error) {
+        blockers.push_back({id, error.what()});
+      }
+      continue;
+    }
     const std::string_view why = op == nullptr ? "is an unknown op"
                                  : op->not_differentiable
                                      ? "is not differentiable"

@@ -125,6 +125,10 @@ ValueId Graph::AddInitializer(TensorData data) {
   } else if (value(id).initializer || value(id).producer || value(id).outer) {
     Throw(ErrorCode::kInvalidGraph, "the name \"{}\" is taken twice",
           data.name);
+  } else if (value(id).type.kind == ValueType::Kind::kUnknown) {
+    std::vector<Dimension> dims;
+    for (int64_t d : data.dims) dims.push_back({.value = d, .symbol = {}});
+    value(id).type = ValueType::OfTensor(data.type, std::move(dims));
   }
   values_[id.index].initializer = std::move(data);
   initializers_.push_back(id);

@@ -2,6 +2,7 @@
 #include "ops/shape_probe.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/throw.h"
 #include "ops/fold.h"
@@ -178,16 +179,52 @@ std::unique_ptr<ShapeProbe> ShapeProbe::BodyOf(const Node& node,
   return probe;
 }
 
+// What both branches give alike; a size that differs is one that nothing else
+// has. Where the condition is known its branch counts alone.
 void ShapeProbe::RunIf(const Node& node) {
-  const auto body = BodyOf(node, "then_branch");
-  if (body == nullptr) return;
-  body->Run();
-  const auto outputs = body->graph_.outputs();
-  for (size_t i = 0; i < std::min(outputs.size(), node.outputs.size()); ++i) {
-    const ValueInfo* inner = body->info(outputs[i]);
-    if (inner != nullptr && !inner->is_list && node.outputs[i])
-      Set(node.outputs[i], inner->tensor);
+  std::unique_ptr<ShapeProbe> branches[2] = {BodyOf(node, "then_branch"),
+                                             BodyOf(node, "else_branch")};
+  for (const auto& branch : branches) {
+    if (branch == nullptr) return;
+    branch->Run();
   }
+  const ValueInfo* condition = info(node.input(0));
+  if (condition != nullptr && condition->known != nullptr &&
+      condition->tensor.type == DataType::kBool &&
+      condition->known->element_count() == 1) {
+    const bool chosen = condition->known->values<bool>()[0];
+    branches[chosen ? 1 : 0].reset();
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i]) continue;
+    std::optional<TensorInfo> common;
+    bool agree = true;
+    for (const auto& branch : branches) {
+      if (branch == nullptr) continue;
+      const auto outputs = branch->graph_.outputs();
+      const ValueInfo* inner =
+          i < outputs.size() ? branch->info(outputs[i]) : nullptr;
+      if (inner == nullptr || inner->is_list) {
+        agree = false;
+      } else if (!common) {
+        common = inner->tensor;
+      } else {
+        agree = agree && Meet(*common, inner->tensor);
+      }
+    }
+    if (agree && common) Set(node.outputs[i], *common);
+  }
+}
+
+bool ShapeProbe::Meet(TensorInfo& common, const TensorInfo& other) {
+  if (common.type != other.type || common.shape.rank() != other.shape.rank())
+    return false;
+  std::vector<int64_t> dims(common.shape.begin(), common.shape.end());
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (dims[axis] != other.shape[axis])
+      dims[axis] = 1000 * unknown_count_ + ++unknown_sizes_;
+  common.shape = Shape(dims);
+  return true;
 }
 
 // Carried values keep the shape that they come in with.
@@ -208,6 +245,9 @@ void ShapeProbe::RunLoop(const Node& node) {
     if (most->known != nullptr && most->tensor.type == DataType::kInt64 &&
         most->known->element_count() == 1)
       count = most->known->values<int64_t>()[0];
+  // Many a loop runs until its condition ends it.
+  constexpr int64_t kMostIterations = int64_t{1} << 31;
+  if (count < 0 || count > kMostIterations) count = unknown_count_;
   const size_t carried = inputs.size() - 2;
   const auto outputs = body->graph_.outputs();
   for (size_t i = 0; i < node.outputs.size() && i + 1 < outputs.size(); ++i) {

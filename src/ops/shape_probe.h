@@ -41,6 +41,8 @@ class ShapeProbe {
   void Set(ValueId id, TensorInfo info);
   void RunNode(const Node& node);
   void RunIf(const Node& node);
+  // Makes `common` what holds for both; false where type or rank differ.
+  bool Meet(TensorInfo& common, const TensorInfo& other);
   void RunLoop(const Node& node);
   void RunScan(const Node& node, bool has_batch_axis);
   // The body with what it captures, its inputs still to be set.
@@ -54,6 +56,7 @@ class ShapeProbe {
   const Graph& graph_;
   std::span<const CustomOpDomain* const> custom_;
   const int64_t unknown_count_;
+  int64_t unknown_sizes_ = 0;                    // how many there are already
   std::vector<std::optional<ValueInfo>> infos_;  // by value
   std::deque<Tensor> known_;
   std::vector<std::unique_ptr<OwnedTensor>> computed_;

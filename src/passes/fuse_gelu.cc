@@ -25,10 +25,10 @@ class GeluMatcher {
     const Node& outer = graph_.node(id);
     if (outer.op_type != "Mul" || !outer.domain.empty()) return;
     for (size_t i = 0; i < 2; ++i) {
-      const ValueId product = outer.inputs[i], rest = outer.inputs[1 - i];
+      const ValueId product = outer.input(i), rest = outer.input(1 - i);
       const Node* inner = ProducerOf(graph_, product, kOnnx, "Mul");
       if (inner == nullptr || !HasOneUse(graph_, consumers_, product)) continue;
-      const ValueId factors[] = {rest, inner->inputs[0], inner->inputs[1]};
+      const ValueId factors[] = {rest, inner->input(0), inner->input(1)};
       if (const ValueId x = GeluOf(factors)) return Replace(position, id, x);
     }
   }
@@ -44,14 +44,14 @@ class GeluMatcher {
     const Node* add = ProducerOf(graph_, value, kOnnx, "Add");
     if (add == nullptr) return {};
     for (size_t i = 0; i < 2; ++i) {
-      const Node* erf = ProducerOf(graph_, add->inputs[i], kOnnx, "Erf");
-      if (erf == nullptr || !Is(add->inputs[1 - i], 1)) continue;
-      if (const Node* div = ProducerOf(graph_, erf->inputs[0], kOnnx, "Div");
-          div != nullptr && Is(div->inputs[1], kRoot2))
-        return div->inputs[0];
-      if (const Node* mul = ProducerOf(graph_, erf->inputs[0], kOnnx, "Mul");
-          mul != nullptr && Is(mul->inputs[1], 1 / kRoot2))
-        return mul->inputs[0];
+      const Node* erf = ProducerOf(graph_, add->input(i), kOnnx, "Erf");
+      if (erf == nullptr || !Is(add->input(1 - i), 1)) continue;
+      if (const Node* div = ProducerOf(graph_, erf->input(0), kOnnx, "Div");
+          div != nullptr && Is(div->input(1), kRoot2))
+        return div->input(0);
+      if (const Node* mul = ProducerOf(graph_, erf->input(0), kOnnx, "Mul");
+          mul != nullptr && Is(mul->input(1), 1 / kRoot2))
+        return mul->input(0);
     }
     return {};
   }
@@ -61,7 +61,8 @@ class GeluMatcher {
                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (const auto& order : kOrders) {
       const ValueId x = factors[order[0]];
-      if (Is(factors[order[1]], 0.5) && ErfOf(factors[order[2]]) == x) return x;
+      if (Is(factors[order[1]], 0.5) && x && ErfOf(factors[order[2]]) == x)
+        return x;
     }
     return {};
   }

@@ -20,8 +20,8 @@ namespace {
 // The other input of a node of two inputs; invalid if `one` is none of them.
 ValueId Other(const Node& node, ValueId one) {
   if (node.inputs.size() != 2) return {};
-  if (node.inputs[0] == one) return node.inputs[1];
-  return node.inputs[1] == one ? node.inputs[0] : ValueId{};
+  if (node.input(0) == one) return node.input(1);
+  return node.input(1) == one ? node.input(0) : ValueId{};
 }
 
 class LayerNormMatcher {
@@ -58,6 +58,7 @@ class LayerNormMatcher {
   }
 
   bool IsVector(ValueId id) const {
+    if (!id) return false;
     const auto& dims = graph_.value(id).type.dims;
     return dims && dims->size() == 1 && dims->front().value &&
            *dims->front().value > 1;
@@ -66,45 +67,45 @@ class LayerNormMatcher {
   // The input of a ReduceMean over the last axis that keeps it.
   ValueId MeanOf(ValueId value) {
     const Node* mean = Producer(value, "ReduceMean");
-    if (mean == nullptr || OpNode(graph_, *mean).Int("keepdims", 1) == 0)
+    if (mean == nullptr || !mean->input(0) ||
+        OpNode(graph_, *mean).Int("keepdims", 1) == 0)
       return {};
     const auto axes = builder_.ConstantInts(builder_.Of(mean->input(1)));
     if (!axes || axes->size() != 1) return {};
-    const auto& dims = graph_.value(mean->inputs[0]).type.dims;
+    const auto& dims = graph_.value(mean->input(0)).type.dims;
     const bool is_last =
         axes->front() == -1 ||
         (dims && axes->front() == static_cast<int64_t>(dims->size()) - 1);
-    return is_last ? mean->inputs[0] : ValueId{};
+    return is_last ? mean->input(0) : ValueId{};
   }
 
   // x, where the value is x - mean(x).
   ValueId CenteredOf(ValueId value) {
     const Node* sub = Producer(value, "Sub");
-    if (sub == nullptr) return {};
-    const ValueId x = sub->inputs[0];
-    return MeanOf(sub->inputs[1]) == x ? x : ValueId{};
+    if (sub == nullptr || !sub->input(0)) return {};
+    const ValueId x = sub->input(0);
+    return MeanOf(sub->input(1)) == x ? x : ValueId{};
   }
 
   // d, where the value is d * d or d to the 2.
   ValueId SquareOf(ValueId value) {
     if (const Node* pow = Producer(value, "Pow")) {
-      const auto exponent =
-          builder_.ConstantScalar(builder_.Of(pow->inputs[1]));
-      return exponent == 2 ? pow->inputs[0] : ValueId{};
+      const auto exponent = builder_.ConstantScalar(builder_.Of(pow->input(1)));
+      return exponent == 2 ? pow->input(0) : ValueId{};
     }
     const Node* mul = Producer(value, "Mul");
-    if (mul == nullptr || mul->inputs[0] != mul->inputs[1]) return {};
-    return mul->inputs[0];
+    if (mul == nullptr || mul->input(0) != mul->input(1)) return {};
+    return mul->input(0);
   }
 
   std::optional<Normalized> Match(ValueId value) {
     const Node* div = Producer(value, "Div");
     if (div == nullptr || !HasOneUse(graph_, consumers_, value))
       return std::nullopt;
-    const ValueId x = CenteredOf(div->inputs[0]);
-    const Node* root = Producer(div->inputs[1], "Sqrt");
+    const ValueId x = CenteredOf(div->input(0));
+    const Node* root = Producer(div->input(1), "Sqrt");
     if (!x || root == nullptr) return std::nullopt;
-    const Node* sum = Producer(root->inputs[0], "Add");
+    const Node* sum = Producer(root->input(0), "Add");
     if (sum == nullptr) return std::nullopt;
     for (const ValueId variance : sum->inputs) {
       const auto epsilon =

@@ -41,7 +41,7 @@ ValueId MaxPoolInput(const Graph& graph, const Node& node) {
 // What a value is reshaped from; invalid if it is no Reshape.
 ValueId Unreshaped(const Graph& graph, ValueId value) {
   const Node* reshape = ProducerOf(graph, value, kOnnx, "Reshape");
-  return reshape == nullptr ? ValueId{} : reshape->inputs[0];
+  return reshape == nullptr ? ValueId{} : reshape->input(0);
 }
 
 // Where the pool's shape is open, its gradient is in files a GatherGrad by the
@@ -50,20 +50,20 @@ ValueId Unreshaped(const Graph& graph, ValueId value) {
 void NameGatheredMaxPool(const Graph& graph, Node& node) {
   if (node.op_type != "Reshape" || node.domain != kOnnx) return;
   const Node* gather =
-      ProducerOf(graph, node.inputs[0], kMicrosoft, "GatherGrad");
+      ProducerOf(graph, node.input(0), kMicrosoft, "GatherGrad");
   if (gather == nullptr) return;
-  const ValueId indices = Unreshaped(graph, gather->inputs[1]);
-  const ValueId dy = Unreshaped(graph, gather->inputs[2]);
+  const ValueId indices = Unreshaped(graph, gather->input(1));
+  const ValueId dy = Unreshaped(graph, gather->input(2));
   const Node* pool = ProducerOf(graph, indices, kOnnx, "MaxPool");
-  const Node* shape = ProducerOf(graph, node.inputs[1], kOnnx, "Shape");
+  const Node* shape = ProducerOf(graph, node.input(1), kOnnx, "Shape");
   if (!dy || pool == nullptr || pool->output(1) != indices ||
-      shape == nullptr || shape->inputs[0] != pool->inputs[0] ||
+      shape == nullptr || shape->input(0) != pool->input(0) ||
       OpNode(graph, *pool).Int("storage_order", 0) != 0) {
     return;
   }
   node.op_type = "MaxPoolGrad";
   node.domain = kInternal;
-  node.inputs = {dy, indices, pool->inputs[0]};
+  node.inputs = {dy, indices, pool->input(0)};
   node.attributes = pool->attributes;
 }
 

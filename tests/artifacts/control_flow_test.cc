@@ -95,6 +95,89 @@ TEST(ControlFlowGradients, BothBranchesOfIf) {
   }
 }
 
+// What broadcasts in one branch does not in the other.
+TEST(ControlFlowGradients, BranchesOfIfMayDifferInShape) {
+  ModelBuilder m(kOpset);
+  m.Input("c", {}, DataType::kBool);
+  m.Input("x", {2, 3});
+  m.Parameter("w", {3, 3});
+  m.Parameter("b", {2, 3});
+  m.Op("MatMul", {"x", "w"}, "h");
+  Body then_body(kOpset), else_body(kOpset);
+  then_body.Capture("h");
+  then_body.Op("Tanh", {"h"}, "then_y");
+  then_body.Output("then_y");
+  else_body.Capture("h");
+  else_body.Op("ReduceMean", {"h"}, "else_y");
+  else_body.Output("else_y");
+  m.Op("If", {"c"}, "z",
+       {{"then_branch", then_body.Get()}, {"else_branch", else_body.Get()}});
+  m.Op("Mul", {"z", "b"}, "y");
+  AddLoss(m, "y");
+  PreparedModel prepared = Prepare(m);
+  for (const double c : {1.0, 0.0}) {
+    EXPECT_EQ(
+        CompareGradients(prepared, {{"c", {{}, {c}}}, {"x", Spread({2, 3})}}),
+        "")
+        << "condition " << c;
+  }
+}
+
+TEST(ControlFlowGradients, RandomNumbersInsideAreRefused) {
+  ModelBuilder m(kOpset);
+  m.Input("c", {}, DataType::kBool);
+  m.Parameter("w", {3});
+  Body then_body(kOpset), else_body(kOpset);
+  then_body.Capture("w");
+  then_body.Op("RandomUniformLike", {"w"}, "noise");
+  then_body.Op("Mul", {"w", "noise"}, "then_y");
+  then_body.Output("then_y");
+  else_body.Capture("w");
+  else_body.Op("Exp", {"w"}, "else_y");
+  else_body.Output("else_y");
+  m.Op("If", {"c"}, "y",
+       {{"then_branch", then_body.Get()}, {"else_branch", else_body.Get()}});
+  AddLoss(m, "y");
+  try {
+    Prepare(m);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string_view(error.what()).find("draws random numbers"),
+              std::string_view::npos)
+        << error.what();
+  }
+}
+
+// PyTorch's loops run up to the largest number, until their condition ends
+// them.
+TEST(ControlFlowGradients, LoopThatItsConditionEnds) {
+  ModelBuilder m(kOpset);
+  m.Input("x", {2, 3});
+  m.Parameter("w", {3, 3});
+  m.Constant("most", {}, {9.2e18}, DataType::kInt64);
+  m.Constant("true", {}, {1}, DataType::kBool);
+  m.Constant("two", {}, {2}, DataType::kInt64);
+  Body body(kOpset);
+  body.Input("i", DataType::kInt64, {});
+  body.Input("go", DataType::kBool, {});
+  body.Input("h", DataType::kFloat64, {2, 3});
+  body.Capture("w");
+  body.Capture("two");
+  body.Op("Less", {"i", "two"}, "go_on");
+  body.Op("MatMul", {"h", "w"}, "h_next");
+  body.Op("Tanh", {"h_next"}, "out");
+  body.Output("go_on");
+  body.Output("h_next");
+  body.Output("out", {2, 3});
+  m.Ops("Loop", {"most", "true", "x"}, {"last", "stack"},
+        {{"body", body.Get()}});
+  m.Op("ReduceSum", {"stack"}, "total", {{"keepdims", int64_t{0}}});
+  m.Op("Add", {"last", "total"}, "y");
+  AddLoss(m, "y");
+  PreparedModel prepared = Prepare(m);
+  EXPECT_EQ(CompareGradients(prepared, {{"x", Spread({2, 3})}}), "");
+}
+
 // h <- tanh(x_t w + h r), all h stacked.
 TEST(ControlFlowGradients, ScanForwardsAndBackwards) {
   for (const int64_t direction : {0, 1}) {

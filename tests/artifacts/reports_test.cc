@@ -281,6 +281,32 @@ TEST(Reports, BceIsFiniteForAnyLogit) {
   EXPECT_TRUE(std::isfinite(prepared.Gradient("w")[0]));
 }
 
+// Its own value of that name would be the target, and the loss mean nothing.
+TEST(Reports, AValueCalledLikeTheTargetIsNotTakenForIt) {
+  ModelBuilder m(13);
+  m.Input("target", {-1, 3});
+  m.Parameter("w", {3, 3});
+  m.Op("MatMul", {"target", "w"}, "y");
+  m.Output("y");
+  EXPECT_THROW(PreparedModel(m, WithoutOptimizer(Mse())), Error);
+  ArtifactOptions named = WithoutOptimizer(Mse());
+  named.losses[0].target = "goal";
+  ExpectGradients(m, named,
+                  {{"target", Spread({2, 3})}, {"goal", Spread({2, 3}, 4)}});
+}
+
+TEST(Reports, NumbersOfFormulasAreNotTrained) {
+  ModelBuilder m(13);
+  m.Input("x", {-1, 3});
+  m.Parameter("w", {3, 3});
+  m.Constant("exponent", {1}, {2});
+  m.Op("MatMul", {"x", "w"}, "h");
+  m.Op("Pow", {"h", "exponent"}, "y");
+  m.Output("y");
+  PreparedModel prepared(m, WithoutOptimizer(Mse()));
+  EXPECT_EQ(prepared.state().ParameterNames(), (std::vector<std::string>{"w"}));
+}
+
 // A weight that the exporter put behind other nodes.
 TEST(Reports, WeightsAreFoundBehindOtherNodes) {
   ModelBuilder m(13);

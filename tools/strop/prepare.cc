@@ -4,12 +4,12 @@
 
 #include <memory>
 
-#include "base/throw.h"
 #include "prepare_options.h"
 #include "progress.h"
 #include "strop/environment.h"
 #include "usage.h"
 #include "verbs.h"
+#include "write_guard.h"
 
 namespace strop {
 namespace {
@@ -26,15 +26,14 @@ int RunPrepare(const Arguments& arguments) {
       {.num_threads = 1, .log = progress.log_sink(), .files = nullptr});
   ArtifactOptions options = ToArtifactOptions(arguments.options);
   options.nominal_checkpoint = arguments.nominal;
-  std::error_code ignored;
-  if (std::filesystem::equivalent(arguments.output / "training_model.onnx",
-                                  arguments.model, ignored) ||
-      std::filesystem::equivalent(arguments.output / "eval_model.onnx",
-                                  arguments.model, ignored)) {
-    Throw(ErrorCode::kInvalidArgument,
-          "-o {}: the model {} would be overwritten", arguments.output.string(),
-          arguments.model.string());
-  }
+  WriteGuard guard;
+  guard.Protect(arguments.model);
+  guard.Protect(arguments.options.loss_model);
+  guard.AllowFolder(arguments.output);
+  for (const char* name :
+       {"training_model.onnx", "eval_model.onnx", "optimizer_model.onnx",
+        "checkpoint", "nominal_checkpoint"})
+    guard.Check("-o", arguments.output / name);
   const ArtifactReport report = GenerateArtifacts(
       arguments.model, options, arguments.output, environment);
   fmt::print(
