@@ -69,16 +69,13 @@ class GeluMatcher {
 
   void Replace(size_t position, NodeId id, ValueId x) {
     Node node;
-    node.name = graph_.node(id).name;
     node.op_type = "Gelu";
     if (graph_.opset(kOnnx) < kGeluOfOnnx) {
       node.domain = kMicrosoft;
       graph_.opset_imports[std::string(kMicrosoft)] = 1;
     }
     node.inputs = {x};
-    node.outputs = graph_.node(id).outputs;
-    graph_.RemoveNode(id);
-    graph_.InsertNode(position, std::move(node));
+    ReplaceNode(graph_, position, id, std::move(node));
   }
 
   Graph& graph_;

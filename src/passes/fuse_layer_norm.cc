@@ -123,14 +123,11 @@ class LayerNormMatcher {
   void Replace(size_t position, NodeId id, const Normalized& match,
                ValueId scale, ValueId bias) {
     Node node;
-    node.name = graph_.node(id).name;
     node.op_type = "LayerNormalization";
     node.inputs = {match.x, scale, bias};
-    node.outputs = graph_.node(id).outputs;
     node.SetAttribute("axis", int64_t{-1});
     node.SetAttribute("epsilon", match.epsilon);
-    graph_.RemoveNode(id);
-    graph_.InsertNode(position, std::move(node));
+    ReplaceNode(graph_, position, id, std::move(node));
   }
 
   Graph& graph_;

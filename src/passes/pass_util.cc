@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "passes/passes.h"
 
 namespace strop {
@@ -10,6 +12,13 @@ const Node* ProducerOf(const Graph& graph, ValueId value,
   if (!id) return nullptr;
   const Node& node = graph.node(id);
   return node.domain == domain && node.op_type == op_type ? &node : nullptr;
+}
+
+void ReplaceNode(Graph& graph, size_t position, NodeId id, Node node) {
+  node.name = graph.node(id).name;
+  node.outputs = graph.node(id).outputs;
+  graph.RemoveNode(id);
+  graph.InsertNode(position, std::move(node));
 }
 
 bool HasOneUse(const Graph& graph,

@@ -29,6 +29,10 @@ void RemoveDead(Graph& graph);
 const Node* ProducerOf(const Graph& graph, ValueId value,
                        std::string_view domain, std::string_view op_type);
 
+// Puts `node` where the node `id` is, at `position` in order(), under its name
+// and with its outputs.
+void ReplaceNode(Graph& graph, size_t position, NodeId id, Node node);
+
 // True if `value` is read by exactly one node input and by nobody outside.
 bool HasOneUse(const Graph& graph,
                const std::vector<std::vector<NodeId>>& consumers,
