@@ -173,13 +173,6 @@ class Differentiator {
 
 }  // namespace
 
-std::vector<Blocker> FindBlockers(const Graph& graph,
-                                  std::span<const ValueId> outputs,
-                                  std::span<const ValueId> wrt,
-                                  const DifferentiateOptions& options) {
-  return Reach(graph, outputs, wrt, options.custom).Blockers();
-}
-
 std::vector<ValueId> Differentiate(Graph& graph,
                                    std::span<const ValueId> outputs,
                                    std::span<const ValueId> seeds,

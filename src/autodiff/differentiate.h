@@ -30,13 +30,6 @@ struct Blocker {
   std::string reason;  // begins with [Op "name"]
 };
 
-// What `Differentiate` would find in its way from `outputs` to `wrt`: nodes
-// whose op is unknown, or has no rule. Shapes must have been inferred.
-std::vector<Blocker> FindBlockers(const Graph& graph,
-                                  std::span<const ValueId> outputs,
-                                  std::span<const ValueId> wrt,
-                                  const DifferentiateOptions& options = {});
-
 // Appends nodes that compute, for each value of `wrt` (an input, an
 // initializer or any node's output), the gradient of
 //   sum over i of <seeds[i], outputs[i]>
