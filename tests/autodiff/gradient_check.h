@@ -23,7 +23,10 @@ struct GradientCheck {
 
 // `shapes` says whether the graph declares the shapes of its inputs, or they
 // are found when it runs. Relative tolerance 1e-6.
-GradientCheck CheckGradient(const OpCase& op_case, KnownShapes shapes);
+// With `may_jump`, an element at which the function jumps, which has no
+// derivative, is not compared.
+GradientCheck CheckGradient(const OpCase& op_case, KnownShapes shapes,
+                            bool may_jump = false);
 
 // The gradients of <seed, outputs> by each float input, in the order of the
 // inputs, as the graph that Differentiate writes gives them; an empty list

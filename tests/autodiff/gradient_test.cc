@@ -74,10 +74,14 @@ std::vector<OpCase> CasesWithRules() {
   return cases;
 }
 
+// Cases that hold a point at which the function jumps: a line of zeros.
+const std::set<std::string> kWithJumps = {"LpNormalization/p is 1"};
+
 void ExpectGradient(const OpCase& op_case, KnownShapes shapes) {
   SCOPED_TRACE(op_case.name.empty() ? op_case.op : op_case.name);
   try {
-    EXPECT_EQ(CheckGradient(op_case, shapes).failure, "");
+    const bool may_jump = kWithJumps.contains(op_case.name);
+    EXPECT_EQ(CheckGradient(op_case, shapes, may_jump).failure, "");
   } catch (const Error& error) {
     // Some rules are honest about what they cannot do without shapes.
     const bool wants_shapes =
