@@ -36,21 +36,32 @@ void UndeclareInitializers(Graph& graph) {
   graph.SetInputs(std::move(inputs));
 }
 
-// Numbers that a formula needs: exponents, and single elements of Constant
-// nodes.
+// All elements are equal, bit for bit.
+bool IsUniform(const TensorData& data) {
+  const size_t size = DataTypeSize(data.type);
+  for (size_t at = size; at < data.bytes.size(); ++at)
+    if (data.bytes[at] != data.bytes[at - size]) return false;
+  return true;
+}
+
+// Numbers that a formula needs: exponents, scales of quantized tensors, and
+// Constant nodes of one number, repeated or not (such as the ones that an
+// export of GroupNorm gives to InstanceNormalization).
 std::set<ValueId> Coefficients(const Graph& graph,
                                const std::set<ValueId>& from_file) {
   std::set<ValueId> coefficients;
   for (const ValueId id : graph.initializers()) {
-    const auto& dims = graph.value(id).initializer->dims;
-    const bool single =
-        std::ranges::all_of(dims, [](int64_t d) { return d == 1; });
-    if (dims.empty() || (single && !from_file.contains(id)))
+    const TensorData& data = *graph.value(id).initializer;
+    if (data.dims.empty() || (!from_file.contains(id) && IsUniform(data)))
       coefficients.insert(id);
   }
-  for (const NodeId id : graph.order())
-    if (graph.node(id).op_type == "Pow" && graph.node(id).input(1))
-      coefficients.insert(graph.node(id).input(1));
+  constexpr std::string_view kReadSecond[] = {"Pow", "QuantizeLinear",
+                                              "DequantizeLinear"};
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (std::ranges::find(kReadSecond, node.op_type) != std::end(kReadSecond))
+      coefficients.insert(node.input(1));
+  }
   return coefficients;
 }
 

@@ -11,6 +11,9 @@
 namespace strop {
 namespace {
 
+// The opset that brought SoftmaxCrossEntropyLoss.
+constexpr int64_t kCrossEntropySince = 12;
+
 class LossWriter {
  public:
   explicit LossWriter(Graph& graph)
@@ -136,23 +139,27 @@ class LossWriter {
   }
 
   Var CrossEntropy(const Loss& loss, Var x, Var labels) {
-    constexpr int64_t kSince = 12;
-    if (graph_.opset(kOnnx) < kSince) {
-      Throw(ErrorCode::kNotImplemented,
-            "cross entropy is an op of opset {} and newer; the model has "
-            "opset {}",
-            kSince, graph_.opset(kOnnx));
-    }
     const DataType type = builder_.type(x);
     Attributes attributes = {{"reduction", ReductionName(loss.reduction)}};
-    if (loss.ignore_index)
-      attributes.emplace_back("ignore_index", *loss.ignore_index);
     Var weights;
     if (loss.weights) weights = Weights(*loss.weights, "celoss.weight", type);
-    const Var inputs[] = {x, labels, weights};
     const DataType types[] = {type, type};
-    const std::vector<Var> outputs =
-        builder_.Ops("SoftmaxCrossEntropyLoss", inputs, types, attributes);
+    std::vector<Var> outputs;
+    if (graph_.opset(kOnnx) >= kCrossEntropySince) {
+      if (loss.ignore_index)
+        attributes.emplace_back("ignore_index", *loss.ignore_index);
+      const Var inputs[] = {x, labels, weights};
+      outputs =
+          builder_.Ops("SoftmaxCrossEntropyLoss", inputs, types, attributes);
+    } else {
+      // ONNX Runtime's op of the same meaning, which has no opset.
+      graph_.opset_imports[std::string(kMicrosoft)] = 1;
+      Var ignored;
+      if (loss.ignore_index) ignored = builder_.Int(*loss.ignore_index);
+      const Var inputs[] = {x, labels, weights, ignored};
+      outputs = builder_.Ops("SoftmaxCrossEntropyLossInternal", inputs, types,
+                             attributes, kMicrosoft);
+    }
     Name(outputs[0], "loss", 2);
     Name(outputs[1], "log_prob", 3);
     used_ += 4;

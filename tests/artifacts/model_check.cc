@@ -109,11 +109,10 @@ void ModelBuilder::Output(const std::string& name) {
 
 std::string ModelBuilder::Encode() const { return EncodeOnnx(model_); }
 
-PreparedModel::PreparedModel(const ModelBuilder& model,
+PreparedModel::PreparedModel(const std::string& onnx,
                              const ArtifactOptions& options) {
-  const std::string source = model.Encode();
   EncodedArtifacts encoded =
-      EncodeArtifacts(std::as_bytes(std::span(source)), options, environment_);
+      EncodeArtifacts(std::as_bytes(std::span(onnx)), options, environment_);
   const SerializedCheckpoint checkpoint =
       SerializeCheckpoint(encoded.store, false);
   state_ = std::make_unique<CheckpointState>(

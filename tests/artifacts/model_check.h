@@ -59,7 +59,9 @@ struct Feed {
 // A prepared model in memory and the objects that train it.
 class PreparedModel {
  public:
-  PreparedModel(const ModelBuilder& model, const ArtifactOptions& options);
+  PreparedModel(const ModelBuilder& model, const ArtifactOptions& options)
+      : PreparedModel(model.Encode(), options) {}
+  PreparedModel(const std::string& onnx, const ArtifactOptions& options);
 
   // One train step; returns the outputs.
   std::vector<Numbers64> Train(const std::map<std::string, Feed>& feeds);
