@@ -232,8 +232,11 @@ TEST(Reports, DropoutsBackwardHasTheForwardsMask) {
   EXPECT_LT(zeros, 48u);
 }
 
-ModelBuilder Classifier() {
-  ModelBuilder m(13);
+// Below opset 12 ONNX has no op for cross entropy.
+constexpr int64_t kOpsetsOfCrossEntropy[] = {11, 13};
+
+ModelBuilder Classifier(int64_t opset) {
+  ModelBuilder m(opset);
   m.Input("x", {-1, 3});
   m.Parameter("w", {3, 4});
   m.Op("MatMul", {"x", "w"}, "scores");
@@ -241,11 +244,16 @@ ModelBuilder Classifier() {
   return m;
 }
 
-TEST(Reports, WithEveryLabelIgnoredNothingChanges) {
+class CrossEntropyAt : public testing::TestWithParam<int64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Opsets, CrossEntropyAt,
+                         testing::ValuesIn(kOpsetsOfCrossEntropy));
+
+TEST_P(CrossEntropyAt, WithEveryLabelIgnoredNothingChanges) {
   ArtifactOptions options = CrossEntropy();
   options.losses[0].ignore_index = -100;
   options.optimizer = OptimizerKind::kAdamW;
-  PreparedModel prepared(Classifier(), options);
+  PreparedModel prepared(Classifier(GetParam()), options);
   const Numbers64 before = ToNumbers(prepared.state().ParameterValue("w"));
   const auto outputs =
       prepared.Train({{"x", Spread({2, 3})}, {"labels", {{2}, {-100, -100}}}});
@@ -255,14 +263,14 @@ TEST(Reports, WithEveryLabelIgnoredNothingChanges) {
   EXPECT_EQ(ToNumbers(prepared.state().ParameterValue("w")), before);
 }
 
-TEST(Reports, ClassWeightsAndIgnoredLabelsTogether) {
+TEST_P(CrossEntropyAt, ClassWeightsAndIgnoredLabelsTogether) {
   ArtifactOptions options = CrossEntropy();
   auto weights = std::make_shared<OwnedTensor>(DataType::kFloat64, Shape{4});
   const Numbers64 values = {0.5, 1, 2, 0.25};
   std::ranges::copy(values, weights->view().values<double>().begin());
   options.losses[0].weights = weights;
   options.losses[0].ignore_index = 1;
-  ExpectGradients(Classifier(), options,
+  ExpectGradients(Classifier(GetParam()), options,
                   {{"x", Spread({4, 3})}, {"labels", {{4}, {0, 1, 3, 2}}}});
 }
 
@@ -294,6 +302,26 @@ TEST(Reports, AValueCalledLikeTheTargetIsNotTakenForIt) {
   named.losses[0].target = "goal";
   ExpectGradients(m, named,
                   {{"target", Spread({2, 3})}, {"goal", Spread({2, 3}, 4)}});
+}
+
+// An export of GroupNorm gives InstanceNormalization ones and zeros.
+TEST(Reports, OnesAndZerosInConstantNodesAreNotTrained) {
+  ModelBuilder m(13);
+  m.Input("x", {-1, 3, 4});
+  const auto constant = [&](const std::string& name, const Numbers64& values) {
+    const OwnedTensor tensor(DataType::kFloat64, Shape{3});
+    FromNumbers(values, tensor.view());
+    m.Op("Constant", {}, name,
+         {{"value", TensorData::Copy("", tensor.view())}});
+  };
+  constant("ones", {1, 1, 1});
+  constant("zeros", {0, 0, 0});
+  m.Op("InstanceNormalization", {"x", "ones", "zeros"}, "normal");
+  m.Parameter("w", {3, 1});
+  m.Op("Mul", {"normal", "w"}, "y");
+  m.Output("y");
+  PreparedModel prepared(m, WithoutOptimizer(Mse()));
+  EXPECT_EQ(prepared.state().ParameterNames(), std::vector<std::string>({"w"}));
 }
 
 TEST(Reports, NumbersOfFormulasAreNotTrained) {
