@@ -45,7 +45,9 @@ struct SessionOptions {
   bool enable_profiling = false;
 
   // Entries as in ONNX Runtime's session configuration. Known:
-  // "session.disable_prepacking", which must be "1" when present.
+  // "session.disable_prepacking", which must be "1" when present, and
+  // "strop.fill_memory_with_nan": "1" fills the memory of a step with NaN
+  // first, for finding kernels that read what was not written.
   std::map<std::string, std::string> config;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "strop/tensor.h"
@@ -17,6 +18,10 @@ class Arena {
     if (bytes <= size_) return;
     memory_ = OwnedTensor(DataType::kUint8, {static_cast<int64_t>(bytes)});
     size_ = bytes;
+  }
+  // Every float in it is NaN.
+  void FillWithNan() {
+    std::ranges::fill(memory_.view().bytes(), std::byte{0xff});
   }
   std::byte* base() const {
     return static_cast<std::byte*>(memory_.view().data());

@@ -56,6 +56,7 @@ class Executor::Impl {
   void ReserveFor(Arena& arena, const Plan& plan) const {
     try {
       arena.Reserve(std::max<size_t>(plan.arena_bytes, 1));
+      if (options_.fill_memory_with_nan) arena.FillWithNan();
     } catch (const Error& error) {
       const auto largest = std::ranges::max_element(
           plan.slots, {}, [](const PlanSlot& slot) { return slot.bytes; });

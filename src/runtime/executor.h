@@ -30,6 +30,8 @@ struct ExecutorOptions {
   int max_plans = 4;
   size_t memory_limit_bytes = 0;  // of a step; 0: no limit
   Profiler* profiler = nullptr;   // null: nothing is recorded
+  // Before each run, so that a kernel that reads what nobody wrote shows.
+  bool fill_memory_with_nan = false;
   // Of the step that a sub-graph runs in; null: the graph has one of its own.
   std::shared_ptr<StepBudget> budget = nullptr;
 };

@@ -11,6 +11,12 @@ namespace strop {
 namespace {
 
 constexpr char kDisablePrepacking[] = "session.disable_prepacking";
+constexpr char kFillMemory[] = "strop.fill_memory_with_nan";
+
+bool IsOn(const SessionOptions& options, const char* entry) {
+  const auto found = options.config.find(entry);
+  return found != options.config.end() && found->second == "1";
+}
 
 void CheckOptions(const SessionOptions& options) {
   const auto prepacking = options.config.find(kDisablePrepacking);
@@ -60,7 +66,8 @@ ExecutorOptions Session::executor_options() const {
           .num_threads = threads,
           .max_plans = options_.max_plans,
           .memory_limit_bytes = options_.memory_limit_bytes,
-          .profiler = profiler_.get()};
+          .profiler = profiler_.get(),
+          .fill_memory_with_nan = IsOn(options_, kFillMemory)};
 }
 
 Model ReadModel(const ModelSource& source, const Environment& environment) {

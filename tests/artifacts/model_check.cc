@@ -125,11 +125,13 @@ PreparedModel::PreparedModel(const std::string& onnx,
   ModelIdentifiers models = {
       .train = bytes(0), .eval = bytes(1), .optimizer = std::nullopt};
   if (bytes_.size() > 2) models.optimizer = bytes(2);
-  module_ = std::make_unique<Module>(models, state_.get(), SessionOptions{},
-                                     environment_);
+  const SessionOptions session = {
+      .disabled_passes = {}, .config = {{"strop.fill_memory_with_nan", "1"}}};
+  module_ =
+      std::make_unique<Module>(models, state_.get(), session, environment_);
   if (models.optimizer) {
-    optimizer_ = std::make_unique<Optimizer>(models, state_.get(),
-                                             SessionOptions{}, environment_);
+    optimizer_ = std::make_unique<Optimizer>(models, state_.get(), session,
+                                             environment_);
   }
 }
 

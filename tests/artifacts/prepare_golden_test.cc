@@ -73,7 +73,9 @@ class Prepared : public testing::TestWithParam<std::tuple<const char*, int>> {
 
 TEST_P(Prepared, TrainsToTheExpectedValues) {
   const Limits& limits = golden_.limits();
-  TrainingRun run(golden_, "checkpoint", std::get<1>(GetParam()));
+  const SessionOptions options = {
+      .disabled_passes = {}, .config = {{"strop.fill_memory_with_nan", "1"}}};
+  TrainingRun run(golden_, "checkpoint", std::get<1>(GetParam()), options);
   run.Train(0, golden_.train_steps(),
             {.after_train =
                  [&](int64_t step) {

@@ -3,6 +3,7 @@
 // Ops that a user brings.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -46,28 +47,39 @@ constexpr OpDef kFragile = {
           }
         })};
 
+// Writes nothing.
+constexpr OpDef kForgetful = {
+    .name = "Forgetful",
+    .domain = "example",
+    .infer =
+        [](InferContext& c) {
+          c.SetOutput(0, c.input(0).type, c.input(0).shape);
+        },
+    .reference =
+        Instantiate<strop::Floats>([]<class T>(const KernelContext&) {})};
+
 // `name` goes through the custom op before its readers see it.
-void Double(Model& model, const std::string& name) {
+void Insert(Model& model, const std::string& op, const std::string& name) {
   model.opset_imports.push_back({"example", 1});
   Graph& graph = model.graph;
   graph.opset_imports["example"] = 1;
   const ValueId source = graph.Find(name);
-  const ValueId twice = graph.AddValue(name + "_twice");
-  graph.ReplaceUses(source, twice);
+  const ValueId behind = graph.AddValue(name + "_behind");
+  graph.ReplaceUses(source, behind);
   Node node;
-  node.op_type = "Twice";
+  node.op_type = op;
   node.domain = "example";
   node.inputs = {source};
-  node.outputs = {twice};
+  node.outputs = {behind};
   graph.InsertNode(0, std::move(node));
 }
 
 TEST(Conformance, Line58_CustomOpsReachEveryGraph) {
   Model train = TrainModel(), eval = EvalModel();
   Model sgd = OptimizerModel("SGDOptimizerV2");
-  Double(train, "x");
-  Double(eval, "x");
-  Double(sgd, "learning_rate");
+  Insert(train, "Twice", "x");
+  Insert(eval, "Twice", "x");
+  Insert(sgd, "Twice", "learning_rate");
   const Models models = {.train = EncodeOnnx(train),
                          .eval = EncodeOnnx(eval),
                          .optimizer = EncodeOnnx(sgd)};
@@ -89,6 +101,19 @@ TEST(Conformance, Line58_CustomOpsReachEveryGraph) {
   const Thrown thrown = ErrorOf([&] { Session without(models); });
   EXPECT_EQ(thrown.code, ErrorCode::kNotImplemented);
   EXPECT_NE(thrown.text.find("Twice"), std::string::npos) << thrown.text;
+}
+
+TEST(CustomOps, OneThatForgetsItsOutputShowsInFilledMemory) {
+  Model train = TrainModel();
+  Insert(train, "Forgetful", "x");
+  const Models models = {.train = EncodeOnnx(train)};
+  const CustomOpDomain domain = {"example", {&kForgetful}};
+  const CustomOpDomain* const domains[] = {&domain};
+  SessionOptions options;
+  options.config["strop.fill_memory_with_nan"] = "1";
+  Session session(models, options, domains);
+  for (int step = 0; step < 2; ++step)
+    EXPECT_TRUE(std::isnan(session.Step(3, 5))) << step;
 }
 
 // A second trainable parameter, v, whose gradient is that of w behind the
