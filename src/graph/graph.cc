@@ -8,26 +8,9 @@
 #include <utility>
 
 #include "base/throw.h"
+#include "graph/subgraphs.h"
 
 namespace strop {
-namespace {
-
-// Calls fn(graph) for each graph that the node's attributes hold.
-template <class Fn>
-void ForEachSubgraph(const Node& node, Fn&& fn) {
-  using GraphPtr = std::shared_ptr<const Graph>;
-  for (const Attribute& attribute : node.attributes) {
-    if (auto* one = std::get_if<GraphPtr>(&attribute.value)) {
-      if (*one) fn(**one);
-    } else if (auto* many =
-                   std::get_if<std::vector<GraphPtr>>(&attribute.value)) {
-      for (const GraphPtr& graph : *many)
-        if (graph) fn(*graph);
-    }
-  }
-}
-
-}  // namespace
 
 ValueType ValueType::OfTensor(DataType element,
                               std::optional<std::vector<Dimension>> dims) {

@@ -109,25 +109,4 @@ class NodeRewriter {
   const int64_t opset_;
 };
 
-// Runs fn on a copy of each sub-graph, which takes the place of the old.
-template <class Fn>
-void ForEachSubgraph(Node& node, Fn&& fn) {
-  auto rewrite = [&](std::shared_ptr<const Graph>& graph) {
-    if (!graph) return;
-    auto copy = std::make_shared<Graph>(*graph);
-    fn(*copy);
-    graph = std::move(copy);
-  };
-  for (Attribute& attribute : node.attributes) {
-    if (auto* one =
-            std::get_if<std::shared_ptr<const Graph>>(&attribute.value)) {
-      rewrite(*one);
-    } else if (auto* many =
-                   std::get_if<std::vector<std::shared_ptr<const Graph>>>(
-                       &attribute.value)) {
-      for (std::shared_ptr<const Graph>& graph : *many) rewrite(graph);
-    }
-  }
-}
-
 }  // namespace strop::opset_forms

@@ -10,6 +10,7 @@
 
 #include "base/half.h"
 #include "graph/opset_form_rewriter.h"
+#include "graph/subgraphs.h"
 
 namespace strop {
 namespace opset_forms {
@@ -338,7 +339,7 @@ void NormalizeForms(Graph& graph) {
   if (opset < opset_forms::kOldestOpset) return;
   const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
   for (const NodeId id : order) {
-    opset_forms::ForEachSubgraph(graph.node(id), NormalizeForms);
+    RewriteSubgraphs(graph.node(id), NormalizeForms);
     if (!graph.node(id).domain.empty()) continue;
     opset_forms::Normalizer(graph, id, opset).Normalize();
   }

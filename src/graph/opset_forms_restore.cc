@@ -7,6 +7,7 @@
 
 #include "base/half.h"
 #include "graph/opset_form_rewriter.h"
+#include "graph/subgraphs.h"
 
 namespace strop {
 namespace opset_forms {
@@ -265,7 +266,7 @@ void RestoreForms(Graph& graph) {
   const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
   // Backwards: an inserted node loses its reader before its own turn.
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
-    opset_forms::ForEachSubgraph(graph.node(*id), RestoreForms);
+    RewriteSubgraphs(graph.node(*id), RestoreForms);
     if (!graph.node(*id).domain.empty()) continue;
     opset_forms::Restorer restorer(graph, *id, opset);
     restorer.Restore();
