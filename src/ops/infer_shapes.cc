@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/throw.h"
 #include "ops/shape_probe.h"
@@ -178,6 +179,36 @@ class Writer {
   std::map<std::pair<int64_t, int64_t>, std::string> derived_;
 };
 
+using NodeErrors = std::vector<ShapeProbe::NodeError>;
+
+// Errors that came in every run up to now, with the same text.
+class CommonErrors {
+ public:
+  void Meet(const NodeErrors& errors) {
+    std::set<std::string> texts;
+    for (const auto& error : errors) texts.insert(error.text);
+    if (!is_first_)
+      std::erase_if(texts, [&](const auto& t) { return !texts_.contains(t); });
+    texts_ = std::move(texts);
+    is_first_ = false;
+  }
+  bool Contain(const std::string& text) const { return texts_.contains(text); }
+
+ private:
+  std::set<std::string> texts_;
+  bool is_first_ = true;
+};
+
+InferenceReport ReportOf(const NodeErrors& errors, const CommonErrors& common) {
+  InferenceReport report;
+  for (const auto& [node, code, text] : errors) {
+    report.errors.push_back(text);
+    if (code == ErrorCode::kInvalidGraph || common.Contain(text))
+      report.faults.push_back({node, text});
+  }
+  return report;
+}
+
 }  // namespace
 
 bool IsDerivedSymbol(std::string_view symbol) {
@@ -188,13 +219,15 @@ InferenceReport InferShapes(Graph& graph,
                             std::span<const CustomOpDomain* const> custom) {
   const Symbols symbols(graph);
   std::optional<Probes> best;
+  CommonErrors common;
   for (const Family& family : kFamilies) {
     Probes probes = RunProbes(graph, symbols, family, custom);
+    for (const auto& run : probes.runs) common.Meet(run->errors());
     if (!best || probes.failures() < best->failures()) best = std::move(probes);
     if (best->failures() == 0 || symbols.empty()) break;
   }
   Writer(graph, symbols, *best).Write();
-  return {best->runs[0]->errors()};
+  return ReportOf(best->runs[0]->errors(), common);
 }
 
 }  // namespace strop

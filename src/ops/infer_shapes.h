@@ -25,6 +25,13 @@ struct InferenceReport {
   // Errors of nodes whose outputs could not be inferred, one a node, in the
   // sizes that went furthest.
   std::vector<std::string> errors;
+  // Those among them that no sizes would mend: of arity and attributes, and
+  // what was the same in all sizes.
+  struct Fault {
+    NodeId node;
+    std::string text;
+  };
+  std::vector<Fault> faults;
 };
 
 // Whether a dimension's symbol is a name that inference made up.

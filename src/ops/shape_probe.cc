@@ -73,7 +73,7 @@ void ShapeProbe::Run() {
     try {
       RunNode(node);
     } catch (const Error& error) {
-      errors_.push_back(error.what());
+      errors_.push_back({id, error.code(), error.what()});
       for (const ValueId output : node.outputs)
         if (output) infos_[static_cast<size_t>(output.index)].reset();
     }

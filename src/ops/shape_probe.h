@@ -20,6 +20,12 @@ namespace strop {
 
 class ShapeProbe {
  public:
+  struct NodeError {
+    NodeId node;
+    ErrorCode code;
+    std::string text;
+  };
+
   // `unknown_count`: how often a loop of unknown length is taken to run.
   ShapeProbe(const Graph& graph, std::span<const CustomOpDomain* const> custom,
              int64_t unknown_count);
@@ -33,7 +39,7 @@ class ShapeProbe {
   const ValueInfo* info(ValueId id) const;
   // One for each node that could not be inferred although its inputs are
   // known, in order.
-  const std::vector<std::string>& errors() const { return errors_; }
+  const std::vector<NodeError>& errors() const { return errors_; }
 
  private:
   using Infos = std::vector<const ValueInfo*>;
@@ -60,7 +66,7 @@ class ShapeProbe {
   std::vector<std::optional<ValueInfo>> infos_;  // by value
   std::deque<Tensor> known_;
   std::vector<std::unique_ptr<OwnedTensor>> computed_;
-  std::vector<std::string> errors_;
+  std::vector<NodeError> errors_;
 };
 
 }  // namespace strop
