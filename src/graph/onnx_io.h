@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "strop/platform.h"
@@ -37,14 +39,29 @@ Model ReadOnnx(std::span<const std::byte> bytes,
 
 struct OnnxWriteOptions {
   // Tensors of at least this many bytes go to `<file name>.data` beside the
-  // model when the whole would pass 2 GB; 0 forces it for every tensor.
+  // model when the whole would pass `most_bytes`; 0 forces it for every
+  // tensor.
   size_t external_threshold = 1024;
   bool force_external = false;
+  // A protobuf message may not reach 2 GB; 64 MB are left for all that is no
+  // tensor.
+  uint64_t most_bytes = (uint64_t{1} << 31) - 1 - (uint64_t{64} << 20);
 };
 
 // The encoded model, with older spellings restored for its opsets. Throws
 // kInvalidArgument if it passes 2 GB.
 std::string EncodeOnnx(const Model& model);
+
+// A model as the options say, and what `<file name>.data` beside it is to hold
+// (nothing where the whole stands in the model). The parts live as long as
+// `owner`.
+struct EncodedOnnx {
+  std::string bytes;
+  std::vector<std::span<const std::byte>> data;
+  std::shared_ptr<const void> owner;
+};
+EncodedOnnx EncodeOnnx(const Model& model, const std::string& file_name,
+                       const OnnxWriteOptions& options);
 
 // Writes atomically; external data as the options say.
 void WriteOnnx(const Model& model, const std::filesystem::path& path,

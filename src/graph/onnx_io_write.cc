@@ -23,10 +23,8 @@ using protozero::data_view;
 using protozero::pbf_writer;
 using GraphPtr = std::shared_ptr<const Graph>;
 
-// A protobuf message may not reach 2 GB; this much is left for all that is
-// not a tensor.
+// A protobuf message may not reach 2 GB.
 constexpr uint64_t kMostBytes = (uint64_t{1} << 31) - 1;
-constexpr uint64_t kReserve = uint64_t{64} << 20;
 
 // Tensors in the external file start at multiples of this.
 constexpr uint64_t kExternalAlignment = 64;
@@ -367,11 +365,17 @@ void ListInitializersAsInputs(Graph& graph) {
   graph.SetInputs(std::move(inputs));
 }
 
-std::string Encode(const Model& model, ExternalFile* external) {
+Graph InSpellingOfFile(const Model& model) {
   Graph graph = model.graph;
   RestoreForms(graph);
   if (model.ir_version > 0 && model.ir_version < 4)
     ListInitializersAsInputs(graph);
+  return graph;
+}
+
+// `graph`: that of the model, in the spelling of the file.
+std::string Encode(const Model& model, const Graph& graph,
+                   ExternalFile* external) {
   std::string message = model.unknown;
   pbf_writer to(message);
   if (model.ir_version != 0)
@@ -402,28 +406,38 @@ std::string EncodeOnnx(const Model& model) {
   TensorBytes tensors;
   tensors.Add(model.graph);
   CheckFits(tensors.all());
-  return Encode(model, nullptr);
+  return Encode(model, InSpellingOfFile(model), nullptr);
 }
 
-void WriteOnnx(const Model& model, const std::filesystem::path& path,
-               FileSystem& files, const OnnxWriteOptions& options) {
+EncodedOnnx EncodeOnnx(const Model& model, const std::string& file_name,
+                       const OnnxWriteOptions& options) {
   ExternalFile external;
-  external.location = path.filename().string() + ".data";
+  external.location = file_name + ".data";
   external.threshold = options.external_threshold;
   TensorBytes tensors;
   tensors.Add(model.graph);
   CheckFits(tensors.attributes);
   const bool split =
-      options.force_external || tensors.all() > kMostBytes - kReserve;
-  const std::string message = Encode(model, split ? &external : nullptr);
+      options.force_external || tensors.all() > options.most_bytes;
+  auto graph = std::make_shared<const Graph>(InSpellingOfFile(model));
+  EncodedOnnx encoded;
+  encoded.bytes = Encode(model, *graph, split ? &external : nullptr);
+  encoded.data = std::move(external.parts);
+  encoded.owner = std::move(graph);
+  return encoded;
+}
+
+void WriteOnnx(const Model& model, const std::filesystem::path& path,
+               FileSystem& files, const OnnxWriteOptions& options) {
+  EncodedOnnx encoded = EncodeOnnx(model, path.filename().string(), options);
   std::vector<FileToWrite> to_write;
   // The data come first: a reader that sees the new model finds them.
-  if (!external.parts.empty()) {
+  if (!encoded.data.empty()) {
     std::filesystem::path data_path = path;
     data_path += ".data";
-    to_write.push_back({std::move(data_path), std::move(external.parts)});
+    to_write.push_back({std::move(data_path), std::move(encoded.data)});
   }
-  to_write.push_back({path, {std::as_bytes(std::span(message))}});
+  to_write.push_back({path, {std::as_bytes(std::span(encoded.bytes))}});
   files.Write(to_write);
 }
 
