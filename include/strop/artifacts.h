@@ -75,8 +75,14 @@ struct AdamWOptions {
 struct ArtifactOptions {
   // Parameters to train and parameters to keep in the checkpoint without
   // training them: names, or globs with * and ?. A name may also be that of a
-  // float input of the model. With neither, all parameters of float types
-  // that the loss depends on are trained.
+  // float input of the model. Without trainable ones, all parameters that the
+  // loss depends on are trained: float initializers but for scalars and
+  // exponents, and of Constant nodes those values of several elements that a
+  // layer (MatMul, Gemm, Conv, LSTM, a normalization, ...) reads as its weight
+  // or that are added behind one as its bias, perhaps through Identity,
+  // Transpose, Cast and the like. All else, such as tables in Constant nodes
+  // (the mean and deviation of a prologue, masks, positions), is trained only
+  // where its name stands here; globs do not mean it.
   std::vector<std::string> requires_grad = {};
   std::vector<std::string> frozen_params = {};
   // None: the model's first output is the loss.
@@ -107,11 +113,14 @@ struct ArtifactReport {
   std::vector<std::string> notes;
 };
 
-// Writes the files into `folder`, which is made if it is not there. Throws
-// kNotFound for an unknown name (the text offers near ones), kInvalidArgument
-// where a trainable name is not of a float type, nothing is trainable, or the
-// loss does not depend on what is trained, and kNotImplemented naming every
-// node without a gradient. Nothing is written then.
+// Writes the files into `folder`, which is made if it is not there; a model
+// whose constants pass 2 GB keeps them in <file>.data beside it. Throws
+// kInvalidArgument where a file would take the place of one that the model is
+// read from, kNotFound for an unknown name (the text offers near ones),
+// kInvalidArgument where a trainable name is not of a float type, nothing is
+// trainable, or the loss does not depend on what is trained, and
+// kNotImplemented naming every node without a gradient. Nothing is written
+// then.
 STROP_EXPORT ArtifactReport GenerateArtifacts(
     const ModelSource& model, const ArtifactOptions& options,
     const std::filesystem::path& folder, const Environment& environment,
@@ -126,6 +135,9 @@ struct ParameterReport {
   // An output depends on it, and no blocker stands in between.
   bool trains = false;
   std::string why_not = {};  // where it does not
+  // How the model comes to it where that is not plain: "the value of a
+  // Constant node", "read through Identity, Transpose".
+  std::string origin = {};
 };
 
 struct TrainabilityReport {
@@ -134,7 +146,11 @@ struct TrainabilityReport {
   // Inputs and outputs as "name float32 [batch, 784]".
   std::vector<std::string> inputs, outputs;
   std::vector<ParameterReport> parameters;  // of float types
-  // Everything that a gradient cannot pass, each "[Op "name"] ...".
+  // What stays as it is unless it is named: tables, quantized weights, each
+  // with the reason.
+  std::vector<std::string> untrained;
+  // Everything that a gradient cannot pass, and what a session could not load
+  // wherever it stands: each "[Op "name"] ...".
   std::vector<std::string> blockers;
   // Nodes whose shapes could not be inferred.
   std::vector<std::string> notes;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
 
+#include "artifacts/faults.h"
+#include "artifacts/notes.h"
+#include "artifacts/switch_modes.h"
 #include "artifacts/training_graphs.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
@@ -56,14 +60,10 @@ std::vector<std::string> TryGradients(
   }
 }
 
-}  // namespace
-
-TrainabilityReport CheckTrainabilityOf(
-    Model model, std::span<const CustomOpDomain* const> custom_ops) {
-  Graph& graph = model.graph;
-  const std::vector<ValueId> parameters = FindParameters(graph);
+// What is there, whatever trains.
+TrainabilityReport DescribeModel(const Model& model) {
+  const Graph& graph = model.graph;
   TrainabilityReport report;
-  report.notes = InferShapes(graph, custom_ops).errors;
   report.opset = graph.opset(kOnnx);
   report.ir_version = model.ir_version;
   report.node_count = graph.order().size();
@@ -72,24 +72,67 @@ TrainabilityReport CheckTrainabilityOf(
       report.inputs.push_back(DescribeValue(graph, id));
   for (const ValueId id : graph.outputs())
     report.outputs.push_back(DescribeValue(graph, id));
+  return report;
+}
 
+Lines Untrained(const Graph& graph, const Weights& weights) {
+  Lines lines = UntrainedWeights(graph, weights);
+  for (const std::string& constant : ConstantsInside(graph))
+    lines.push_back(constant + ": inside a sub-graph");
+  return lines;
+}
+
+// Blockers on the way of gradients, then faults anywhere; nodes that have one
+// of either are not told of twice, nor among the unknown shapes.
+void AddBlockers(const std::vector<Blocker>& blockers,
+                 const std::vector<Fault>& faults, TrainabilityReport& report) {
+  std::set<NodeId> told;
+  for (const Blocker& blocker : blockers) {
+    report.blockers.push_back(blocker.reason);
+    told.insert(blocker.node);
+  }
+  for (const Fault& fault : faults) {
+    std::erase(report.notes, fault.text);
+    if (!told.contains(fault.node)) report.blockers.push_back(fault.text);
+  }
+}
+
+}  // namespace
+
+TrainabilityReport CheckTrainabilityOf(
+    Model model, std::span<const CustomOpDomain* const> custom_ops) {
+  Graph& graph = model.graph;
+  const Weights weights = FindWeights(graph);
+  const Lines inside = SwitchSubgraphs(graph);
+  const InferenceReport inference = InferShapes(graph, custom_ops);
+  TrainabilityReport report = DescribeModel(model);
+  report.notes = inference.errors;
+  report.untrained = Untrained(graph, weights);
+  report.untrained.insert(report.untrained.end(), inside.begin(), inside.end());
+
+  const std::set<ValueId> statistics = AllRunningStatistics(graph);
+  std::vector<ValueId> candidates, reaching;
+  for (const ValueId id : weights.parameters)
+    if (!statistics.contains(id)) candidates.push_back(id);
   const std::vector<ValueId> outputs = FloatOutputs(graph);
-  const Reach reach(graph, outputs, parameters, custom_ops);
-  std::vector<ValueId> reaching;
-  for (const ValueId id : parameters) {
+  const Reach reach(graph, outputs, candidates, custom_ops);
+  for (const ValueId id : weights.parameters) {
     const TensorData& data = *graph.value(id).initializer;
-    ParameterReport parameter = {
-        .name = data.name, .type = data.type, .dims = data.dims};
+    ParameterReport parameter = {.name = data.name,
+                                 .type = data.type,
+                                 .dims = data.dims,
+                                 .origin = weights.OriginOf(id)};
     parameter.trains = reach.Reaches(id);
-    if (parameter.trains) {
-      reaching.push_back(id);
-    } else {
+    if (statistics.contains(id)) {
+      parameter.why_not = "running statistics";
+    } else if (!parameter.trains) {
       parameter.why_not = "no float output depends on it";
+    } else {
+      reaching.push_back(id);
     }
     report.parameters.push_back(std::move(parameter));
   }
-  for (const Blocker& blocker : reach.Blockers())
-    report.blockers.push_back(blocker.reason);
+  AddBlockers(reach.Blockers(), FaultsOf(graph, inference, custom_ops), report);
   if (report.blockers.empty() && !reaching.empty())
     report.blockers = TryGradients(graph, outputs, reaching, custom_ops);
   return report;

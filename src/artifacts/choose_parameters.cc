@@ -5,6 +5,7 @@
 #include "artifacts/training_graphs.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
+#include "graph/subgraphs.h"
 
 namespace strop {
 namespace {
@@ -73,6 +74,10 @@ std::string ShapeText(const std::vector<int64_t>& dims) {
         text.empty() ? "" : "; near names are ", text);
 }
 
+bool IsBatchNormalization(const Node& node) {
+  return node.op_type == "BatchNormalization" && node.domain.empty();
+}
+
 bool IsFloat(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat64 ||
          type == DataType::kFloat16 || type == DataType::kBfloat16;
@@ -80,12 +85,12 @@ bool IsFloat(DataType type) {
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, const ArtifactOptions& options)
-      : graph_(graph), options_(options) {
-    for (const NodeId id : graph.order())
-      for (const ValueId statistic : RunningStatistics(graph, graph.node(id)))
-        statistics_.insert(statistic);
-  }
+  Chooser(const Graph& graph, const ArtifactOptions& options,
+          const Weights& weights)
+      : graph_(graph),
+        options_(options),
+        weights_(weights),
+        statistics_(AllRunningStatistics(graph)) {}
 
   void ChooseNamed() {
     for (const std::string& pattern : options_.requires_grad)
@@ -98,10 +103,10 @@ class Chooser {
   }
 
   // All float parameters on which the loss depends.
-  void ChooseAll(ValueId loss, std::span<const ValueId> parameters,
+  void ChooseAll(ValueId loss,
                  std::span<const CustomOpDomain* const> custom_ops) {
     std::vector<ValueId> candidates;
-    for (const ValueId id : parameters)
+    for (const ValueId id : weights_.parameters)
       if (!statistics_.contains(id) && !frozen_.contains(id))
         candidates.push_back(id);
     const ValueId outputs[] = {loss};
@@ -135,9 +140,7 @@ class Chooser {
       if (!Matches(pattern, name)) continue;
       const TensorData& data = *graph_.value(id).initializer;
       found = true;
-      // A glob takes what can be trained.
-      if (IsGlob(pattern) && (!IsFloat(data.type) || statistics_.contains(id)))
-        continue;
+      if (IsGlob(pattern) && !IsMeantByGlob(id)) continue;
       if (!IsFloat(data.type)) {
         Throw(ErrorCode::kInvalidArgument,
               "\"{}\" is of {} and cannot be trained; a float type is wanted",
@@ -159,6 +162,13 @@ class Chooser {
     return found;
   }
 
+  // A glob takes of its matches what is trained where nobody chooses.
+  bool IsMeantByGlob(ValueId id) const {
+    return !statistics_.contains(id) &&
+           std::ranges::find(weights_.parameters, id) !=
+               weights_.parameters.end();
+  }
+
   void CheckDisjoint() const {
     std::string both;
     for (const ValueId id : trainable_)
@@ -171,16 +181,40 @@ class Chooser {
 
   const Graph& graph_;
   const ArtifactOptions& options_;
-  std::set<ValueId> statistics_, trainable_, frozen_;
+  const Weights& weights_;
+  const std::set<ValueId> statistics_;
+  std::set<ValueId> trainable_, frozen_;
   std::vector<ValueId> trained_inputs_;
 };
+
+// Names of the graphs around that a sub-graph's BatchNormalizations read as
+// their statistics.
+std::set<std::string> StatisticsOfOthers(const Graph& body) {
+  std::set<std::string> names;
+  const auto add = [&](ValueId id) {
+    if (id && body.value(id).outer) names.insert(body.value_name(id));
+  };
+  for (const NodeId id : body.order()) {
+    const Node& node = body.node(id);
+    if (IsBatchNormalization(node)) {
+      add(node.input(3));
+      add(node.input(4));
+    }
+    ForEachSubgraph(node, [&](const Graph& inner) {
+      for (const std::string& name : StatisticsOfOthers(inner)) {
+        const ValueId here = body.Find(name);
+        if (!here || body.value(here).outer) names.insert(name);
+      }
+    });
+  }
+  return names;
+}
 
 }  // namespace
 
 std::vector<ValueId> RunningStatistics(const Graph& graph, const Node& node) {
   std::vector<ValueId> statistics;
-  if (node.op_type != "BatchNormalization" || !node.domain.empty())
-    return statistics;
+  if (!IsBatchNormalization(node)) return statistics;
   for (const size_t i : {size_t{3}, size_t{4}}) {
     const ValueId input = node.input(i);
     if (input && graph.value(input).initializer) statistics.push_back(input);
@@ -188,22 +222,35 @@ std::vector<ValueId> RunningStatistics(const Graph& graph, const Node& node) {
   return statistics;
 }
 
+std::set<ValueId> AllRunningStatistics(const Graph& graph) {
+  std::set<ValueId> statistics;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    for (const ValueId statistic : RunningStatistics(graph, node))
+      statistics.insert(statistic);
+    ForEachSubgraph(node, [&](const Graph& body) {
+      for (const std::string& name : StatisticsOfOthers(body)) {
+        const ValueId here = graph.Find(name);
+        if (here && graph.value(here).initializer) statistics.insert(here);
+      }
+    });
+  }
+  return statistics;
+}
+
 bool TrainsOnBatch(const Graph& graph, const Node& node,
                    const std::set<ValueId>& trainable) {
-  if (node.op_type != "BatchNormalization" || !node.domain.empty())
-    return false;
+  if (!IsBatchNormalization(node)) return false;
   if (OpNode(graph, node).Int("training_mode", 0) != 0) return true;
   return trainable.contains(node.input(1)) || trainable.contains(node.input(2));
 }
 
 ParameterChoice ChooseParameters(
     const Graph& graph, const ArtifactOptions& options, ValueId loss,
-    std::span<const ValueId> parameters,
-    std::span<const CustomOpDomain* const> custom_ops) {
-  Chooser chooser(graph, options);
+    const Weights& weights, std::span<const CustomOpDomain* const> custom_ops) {
+  Chooser chooser(graph, options, weights);
   chooser.ChooseNamed();
-  if (options.requires_grad.empty())
-    chooser.ChooseAll(loss, parameters, custom_ops);
+  if (options.requires_grad.empty()) chooser.ChooseAll(loss, custom_ops);
   ParameterChoice choice = chooser.Choice();
   if (choice.trainable.empty() && choice.trained_inputs.empty()) {
     Throw(ErrorCode::kInvalidArgument,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <system_error>
 
 #include "artifacts/training_graphs.h"
 #include "base/throw.h"
@@ -10,11 +11,61 @@
 namespace strop {
 namespace {
 
-Model ReadSource(const ModelSource& source, const Environment& environment) {
+// Notes which files are opened.
+class NotingFiles final : public FileSystem {
+ public:
+  explicit NotingFiles(FileSystem& files) : files_(files) {}
+
+  bool Exists(const std::filesystem::path& path) override {
+    return files_.Exists(path);
+  }
+  bool IsDirectory(const std::filesystem::path& path) override {
+    return files_.IsDirectory(path);
+  }
+  FileContents Open(const std::filesystem::path& path) override {
+    opened_.push_back(path);
+    return files_.Open(path);
+  }
+  void Write(std::span<const FileToWrite> files) override {
+    files_.Write(files);
+  }
+  void CreateDirectories(const std::filesystem::path& path) override {
+    files_.CreateDirectories(path);
+  }
+
+  const std::vector<std::filesystem::path>& opened() const { return opened_; }
+
+ private:
+  FileSystem& files_;
+  std::vector<std::filesystem::path> opened_;
+};
+
+Model ReadSource(const ModelSource& source, FileSystem& files,
+                 const Environment& environment) {
   const OnnxReadOptions options = {.log = environment.log()};
   if (const auto* path = std::get_if<std::filesystem::path>(&source))
-    return ReadOnnx(*path, environment.files(), options);
+    return ReadOnnx(*path, files, options);
   return ReadOnnx(std::get<std::span<const std::byte>>(source), options);
+}
+
+// The same file, through links too.
+bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) ||
+         std::filesystem::weakly_canonical(a, error) ==
+             std::filesystem::weakly_canonical(b, error);
+}
+
+void CheckSourcesStay(const std::vector<FileToWrite>& writes,
+                      const std::vector<std::filesystem::path>& sources) {
+  for (const FileToWrite& write : writes) {
+    for (const std::filesystem::path& source : sources) {
+      if (!IsSame(write.path, source)) continue;
+      Throw(ErrorCode::kInvalidArgument,
+            "{} would take the place of {}, which the model is read from",
+            write.path.string(), source.string());
+    }
+  }
 }
 
 void AddParameters(ParameterStore& store, const std::vector<TensorData>& from,
@@ -57,19 +108,27 @@ ParameterStore MakeParameterStore(const TrainingModels& models,
   return store;
 }
 
-EncodedArtifacts EncodeArtifacts(
-    const ModelSource& model, const ArtifactOptions& options,
-    const Environment& environment,
-    std::span<const CustomOpDomain* const> custom) {
+EncodedArtifacts EncodeArtifacts(const ModelSource& model,
+                                 const ArtifactOptions& options,
+                                 const Environment& environment,
+                                 std::span<const CustomOpDomain* const> custom,
+                                 const OnnxWriteOptions& write) {
+  NotingFiles files(environment.files());
   std::optional<Model> loss_model;
   if (options.loss_model)
-    loss_model = ReadSource(*options.loss_model, environment);
-  TrainingModels models = MakeTrainingModels(
-      ReadSource(model, environment), options, std::move(loss_model), custom);
-  EncodedArtifacts encoded{
-      std::move(models.report), MakeParameterStore(models, environment), {}};
-  const auto add = [&](const char* name, const Model& made) {
-    encoded.models.push_back({options.prefix + name, EncodeOnnx(made)});
+    loss_model = ReadSource(*options.loss_model, files, environment);
+  TrainingModels models =
+      MakeTrainingModels(ReadSource(model, files, environment), options,
+                         std::move(loss_model), custom);
+  EncodedArtifacts encoded{std::move(models.report),
+                           MakeParameterStore(models, environment),
+                           {},
+                           files.opened()};
+  const auto add = [&](const char* file, const Model& made) {
+    const std::string name = options.prefix + file;
+    EncodedOnnx onnx = EncodeOnnx(made, name, write);
+    encoded.models.push_back({name, std::move(onnx.bytes), std::move(onnx.data),
+                              std::move(onnx.owner)});
   };
   add("training_model.onnx", models.training);
   add("eval_model.onnx", models.eval);
@@ -77,15 +136,15 @@ EncodedArtifacts EncodeArtifacts(
   return encoded;
 }
 
-ArtifactReport GenerateArtifacts(
-    const ModelSource& model, const ArtifactOptions& options,
-    const std::filesystem::path& folder, const Environment& environment,
-    std::span<const CustomOpDomain* const> custom) {
-  // Everything is encoded before the first file is written.
-  EncodedArtifacts encoded =
-      EncodeArtifacts(model, options, environment, custom);
+ArtifactReport WriteArtifacts(EncodedArtifacts encoded,
+                              const ArtifactOptions& options,
+                              const std::filesystem::path& folder,
+                              const Environment& environment) {
   std::vector<FileToWrite> writes;
   for (const EncodedModel& file : encoded.models) {
+    // The data come first: a reader that sees the new model finds them.
+    if (!file.data.empty())
+      writes.push_back({folder / (file.name + ".data"), file.data});
     writes.push_back(
         {folder / file.name, {std::as_bytes(std::span(file.bytes))}});
   }
@@ -104,15 +163,26 @@ ArtifactReport GenerateArtifacts(
     nominal = SerializeCheckpoint(encoded.store, false);
     writes.push_back({path("nominal_checkpoint"), {nominal.bytes}});
   }
+  CheckSourcesStay(writes, encoded.sources);
   environment.files().CreateDirectories(folder);
   environment.files().Write(writes);
   return std::move(encoded.report);
 }
 
+ArtifactReport GenerateArtifacts(
+    const ModelSource& model, const ArtifactOptions& options,
+    const std::filesystem::path& folder, const Environment& environment,
+    std::span<const CustomOpDomain* const> custom) {
+  // Everything is encoded before the first file is written.
+  return WriteArtifacts(EncodeArtifacts(model, options, environment, custom),
+                        options, folder, environment);
+}
+
 TrainabilityReport CheckTrainability(
     const ModelSource& model, const Environment& environment,
     std::span<const CustomOpDomain* const> custom_ops) {
-  return CheckTrainabilityOf(ReadSource(model, environment), custom_ops);
+  return CheckTrainabilityOf(
+      ReadSource(model, environment.files(), environment), custom_ops);
 }
 
 }  // namespace strop

@@ -3,14 +3,18 @@
 // The graphs of the artifacts, in memory.
 #pragma once
 
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "artifacts/weights.h"
 #include "checkpoint/parameter_store.h"
 #include "graph/graph.h"
+#include "graph/onnx_io.h"
 #include "strop/artifacts.h"
 
 namespace strop {
@@ -53,29 +57,37 @@ struct AddedLoss {
 // shapes before.
 AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses);
 // The same for a model's graph.
-ValueId AddLossModel(Graph& graph, const Graph& loss);
+ValueId AddLossModel(Graph& graph, const Graph& loss,
+                     std::span<const CustomOpDomain* const> custom_ops = {});
 
 // The files of the artifacts, in memory; the checkpoint as the store that is
 // written.
 struct EncodedModel {
   std::string name;
   std::string bytes;
+  // Of `<name>.data` beside it; nothing where the model holds all itself.
+  std::vector<std::span<const std::byte>> data;
+  std::shared_ptr<const void> owner;  // of `data`
 };
 struct EncodedArtifacts {
   ArtifactReport report;
   ParameterStore store;
   std::vector<EncodedModel> models;
+  // What the models were read from, their external data too.
+  std::vector<std::filesystem::path> sources;
 };
+// `write`: when tensors go beside the models.
 EncodedArtifacts EncodeArtifacts(
     const ModelSource& model, const ArtifactOptions& options,
     const Environment& environment,
-    std::span<const CustomOpDomain* const> custom_ops = {});
-
-// Float initializers that may be trained, those that were Constant nodes among
-// them: these become initializers, and initializers are no inputs any more.
-// Left out are numbers that a formula needs. Throws kNotImplemented for opsets
-// that Strop only carries.
-std::vector<ValueId> FindParameters(Graph& graph);
+    std::span<const CustomOpDomain* const> custom_ops = {},
+    const OnnxWriteOptions& write = {});
+// Writes all or nothing. Throws kInvalidArgument where a file would take the
+// place of a source.
+ArtifactReport WriteArtifacts(EncodedArtifacts encoded,
+                              const ArtifactOptions& options,
+                              const std::filesystem::path& folder,
+                              const Environment& environment);
 
 TrainabilityReport CheckTrainabilityOf(
     Model model, std::span<const CustomOpDomain* const> custom_ops = {});
@@ -87,15 +99,16 @@ struct ParameterChoice {
   std::vector<ValueId> trained_inputs;     // graph inputs with a gradient
 };
 
-// `loss` is the value that is differentiated; `parameters` are those of which
-// all are trained unless the options name some.
+// `loss` is the value that is differentiated. The parameters of `weights` are
+// all trained unless the options name some; a glob means no others.
 ParameterChoice ChooseParameters(
     const Graph& graph, const ArtifactOptions& options, ValueId loss,
-    std::span<const ValueId> parameters,
-    std::span<const CustomOpDomain* const> custom_ops);
+    const Weights& weights, std::span<const CustomOpDomain* const> custom_ops);
 
 // Inputs 3 and 4 of a BatchNormalization; none for other nodes.
 std::vector<ValueId> RunningStatistics(const Graph& graph, const Node& node);
+// Those of all nodes, in sub-graphs too.
+std::set<ValueId> AllRunningStatistics(const Graph& graph);
 // A BatchNormalization that will normalize by the statistics of its batch: it
 // does so already, or its scale or bias is trained.
 bool TrainsOnBatch(const Graph& graph, const Node& node,

@@ -4,8 +4,13 @@
 // become inputs, then the two graphs part: one is switched for evaluation,
 // the other for training, differentiated, and its gradients are accumulated.
 #include <algorithm>
+#include <iterator>
 
+#include "artifacts/faults.h"
+#include "artifacts/notes.h"
+#include "artifacts/switch_modes.h"
 #include "artifacts/training_graphs.h"
+#include "artifacts/weights.h"
 #include "autodiff/differentiate.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
@@ -19,15 +24,17 @@ namespace {
 constexpr std::string_view kResetFlag = "lazy_reset_grad";
 
 AddedLoss AddLoss(Graph& graph, const ArtifactOptions& options,
-                  const std::optional<Model>& loss_model) {
-  if (loss_model) return {AddLossModel(graph, loss_model->graph)};
+                  const std::optional<Model>& loss_model,
+                  std::span<const CustomOpDomain* const> custom_ops) {
+  if (loss_model) return {AddLossModel(graph, loss_model->graph, custom_ops)};
   if (!options.losses.empty()) return AddLosses(graph, options.losses);
   if (graph.outputs().empty())
     Throw(ErrorCode::kInvalidArgument, "the model has no output");
   return {graph.outputs()[0]};
 }
 
-void SetOutputs(Graph& graph, ValueId loss, const ArtifactOptions& options) {
+// Returns the outputs of the model that no node computes: they cannot be kept.
+Lines SetOutputs(Graph& graph, ValueId loss, const ArtifactOptions& options) {
   std::vector<ValueId> outputs = {loss};
   for (const std::string& name : options.additional_output_names) {
     const ValueId id = graph.Find(name);
@@ -42,15 +49,20 @@ void SetOutputs(Graph& graph, ValueId loss, const ArtifactOptions& options) {
     }
     if (std::ranges::find(outputs, id) == outputs.end()) outputs.push_back(id);
   }
-  if (options.keep_outputs) {
-    for (const ValueId id : graph.outputs()) {
-      const Value& value = graph.value(id);
-      if (!value.is_input && !value.initializer &&
-          std::ranges::find(outputs, id) == outputs.end())
-        outputs.push_back(id);
+  Lines dropped;
+  const std::span<const ValueId> own = graph.outputs();
+  for (const ValueId id : options.keep_outputs ? own : own.first(0)) {
+    if (graph.value(id).is_input || graph.value(id).initializer) {
+      dropped.push_back(
+          fmt::format("the output \"{}\" is an input or a constant of the "
+                      "model and left out",
+                      graph.value_name(id)));
+    } else if (std::ranges::find(outputs, id) == outputs.end()) {
+      outputs.push_back(id);
     }
   }
   graph.SetOutputs(std::move(outputs));
+  return dropped;
 }
 
 std::vector<TensorData> TakeInitializers(Graph& graph,
@@ -67,78 +79,6 @@ void AppendInputs(Graph& graph, const std::vector<ValueId>& ids) {
   std::vector<ValueId> inputs(graph.inputs().begin(), graph.inputs().end());
   inputs.insert(inputs.end(), ids.begin(), ids.end());
   graph.SetInputs(std::move(inputs));
-}
-
-// --- Switches
-
-// Below, Dropout has no way to say that it is in training.
-constexpr int64_t kDropoutWithMode = 12;
-
-// Statistics that nobody reads are no outputs any more: a node that does not
-// train may have one output only.
-void DropUnreadStatistics(Graph& graph, Node& node,
-                          const std::vector<std::vector<NodeId>>& consumers) {
-  while (node.outputs.size() > 1) {
-    const ValueId last = node.outputs.back();
-    if (last && (graph.value(last).is_output ||
-                 !consumers[static_cast<size_t>(last.index)].empty()))
-      return;
-    if (last) graph.value(last).producer = {};
-    node.outputs.pop_back();
-  }
-}
-
-void SwitchToEval(Graph& graph) {
-  const auto consumers = graph.Consumers();
-  for (const NodeId id : graph.order()) {
-    Node& node = graph.node(id);
-    if (!node.domain.empty()) continue;
-    if (node.op_type == "Dropout" && node.input(2)) node.inputs.resize(2);
-    if (node.op_type != "BatchNormalization") continue;
-    if (node.FindAttribute("training_mode") != nullptr)
-      node.SetAttribute("training_mode", int64_t{0});
-    DropUnreadStatistics(graph, node, consumers);
-  }
-}
-
-void SwitchDropout(Graph& graph, Node& node) {
-  GraphBuilder builder(graph, "");
-  const ValueId on = builder.Scalar(1, DataType::kBool).id;
-  if (node.inputs.size() < 3) node.inputs.resize(3);
-  node.inputs[2] = on;
-}
-
-void SwitchBatchNorm(Graph& graph, NodeId id) {
-  Node& node = graph.node(id);
-  node.SetAttribute("training_mode", int64_t{1});
-  if (node.outputs.size() < 3) node.outputs.resize(3);
-  for (size_t i = 1; i < 3; ++i) {
-    if (node.outputs[i]) continue;
-    const std::string name =
-        fmt::format("{}_running_{}", graph.value_name(node.outputs[0]),
-                    i == 1 ? "mean" : "var");
-    const ValueId output = graph.AddValue(graph.FreshName(name));
-    node.outputs[i] = output;
-    graph.value(output).producer = id;
-  }
-}
-
-void SwitchToTraining(Graph& graph, const std::set<ValueId>& trainable,
-                      ArtifactReport& report) {
-  for (const NodeId id : graph.order()) {
-    Node& node = graph.node(id);
-    if (!node.domain.empty()) continue;
-    if (node.op_type == "Dropout") {
-      if (graph.opset(kOnnx) >= kDropoutWithMode) {
-        SwitchDropout(graph, node);
-      } else {
-        report.notes.push_back(
-            fmt::format("{} drops nothing: opset {} cannot say that it should",
-                        Describe(graph, node), graph.opset(kOnnx)));
-      }
-    }
-    if (TrainsOnBatch(graph, node, trainable)) SwitchBatchNorm(graph, id);
-  }
 }
 
 // --- Gradients
@@ -217,15 +157,9 @@ std::vector<std::string> Names(const Graph& graph,
   return names;
 }
 
-// What only Strop runs.
-void NoteStropOps(const Graph& graph, ArtifactReport& report) {
-  std::set<std::string> ops;
-  for (const NodeId id : graph.order())
-    if (graph.node(id).domain == kStrop) ops.insert(graph.node(id).op_type);
-  for (const std::string& op : ops) {
-    report.notes.push_back(fmt::format(
-        "the training model holds strop.{}, which runs in Strop only", op));
-  }
+void Append(Lines& to, Lines lines) {
+  to.insert(to.end(), std::make_move_iterator(lines.begin()),
+            std::make_move_iterator(lines.end()));
 }
 
 }  // namespace
@@ -234,16 +168,18 @@ TrainingModels MakeTrainingModels(
     Model base, const ArtifactOptions& options, std::optional<Model> loss_model,
     std::span<const CustomOpDomain* const> custom_ops) {
   Graph& graph = base.graph;
-  const std::vector<ValueId> parameters_of_base = FindParameters(graph);
-  const auto [loss, names_used] = AddLoss(graph, options, loss_model);
-  InferShapes(graph, custom_ops);
+  const Weights weights = FindWeights(graph);
+  const auto [loss, names_used] =
+      AddLoss(graph, options, loss_model, custom_ops);
+  const InferenceReport inference = InferShapes(graph, custom_ops);
   RequireFloatLoss(graph, loss);
   if (options.losses.empty() && !loss_model) RequireScalar(graph, loss);
   const ParameterChoice choice =
-      ChooseParameters(graph, options, loss, parameters_of_base, custom_ops);
-  SetOutputs(graph, loss, options);
-
+      ChooseParameters(graph, options, loss, weights, custom_ops);
   TrainingModels models;
+  models.report.notes = SetOutputs(graph, loss, options);
+  const std::vector<Fault> faults = FaultsOf(graph, inference, custom_ops);
+
   models.report.trainable = Names(graph, choice.trainable);
   models.report.frozen = Names(graph, choice.frozen);
   models.report.loss_name = graph.value_name(loss);
@@ -261,13 +197,17 @@ TrainingModels MakeTrainingModels(
   models.frozen = TakeInitializers(graph, choice.frozen);
   AppendInputs(graph, parameters);
   RemoveDead(graph);
+  const std::set<ValueId> trainable(choice.trainable.begin(),
+                                    choice.trainable.end());
+  Append(models.report.notes, WeightNotes(graph, weights, trainable));
+  Append(models.report.notes, InsideNotes(graph));
+  Append(models.report.notes, SharedStatisticsNotes(graph, trainable));
 
   models.eval = base;
   SwitchToEval(models.eval.graph);
   models.training = std::move(base);
   Graph& training = models.training.graph;
-  std::set<ValueId> trainable(choice.trainable.begin(), choice.trainable.end());
-  SwitchToTraining(training, trainable, models.report);
+  Append(models.report.notes, SwitchToTraining(training, trainable));
   // In the order of the inputs.
   std::vector<ValueId> trained;
   for (const ValueId id : training.inputs()) {
@@ -280,8 +220,10 @@ TrainingModels MakeTrainingModels(
   FuseLayerNorm(training);
   FuseGelu(training);
   AddGradients(training, loss, trained, custom_ops);
+  ThrowFaults(faults);  // what stands in the way of gradients comes first
   RemoveDead(training);
-  NoteStropOps(training, models.report);
+  Append(models.report.notes, StropOpNotes(training));
+  Append(models.report.notes, NewerOpNotes(training));
   if (options.optimizer != OptimizerKind::kNone && !trainable.empty()) {
     models.optimizer =
         MakeOptimizerModel(options, {.type = models.trainable.front().type,

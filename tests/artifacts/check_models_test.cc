@@ -42,7 +42,8 @@ TEST(CheckModels, OfDebianAreReadOrRefused) {
       "an output, %zu are blocked, %zu cannot be read\n",
       models, train, without, blocked, refused);
   EXPECT_GT(models, 1000u);
-  EXPECT_GE(train, 49u);
+  // Two more hold nothing but a table in a Constant node.
+  EXPECT_GE(train, 47u);
 }
 
 }  // namespace

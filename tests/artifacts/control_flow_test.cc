@@ -4,6 +4,7 @@
 // and what is captured, against differences of the loss.
 #include <gtest/gtest.h>
 
+#include "artifacts/body.h"
 #include "artifacts/model_check.h"
 #include "ops/op_runner.h"
 
@@ -11,46 +12,6 @@ namespace strop {
 namespace {
 
 using Ints = std::vector<int64_t>;
-using GraphPtr = std::shared_ptr<const Graph>;
-
-// A sub-graph.
-class Body {
- public:
-  explicit Body(int64_t opset) { graph_.opset_imports[""] = opset; }
-
-  void Input(const std::string& name, DataType type, Ints dims) {
-    std::vector<Dimension> sizes;
-    for (const int64_t d : dims) sizes.push_back({.value = d, .symbol = {}});
-    graph_.AddInput(name, ValueType::OfTensor(type, std::move(sizes)));
-  }
-  void Capture(const std::string& name) {
-    graph_.value(graph_.AddValue(name)).outer = true;
-  }
-  void Op(const std::string& op, const std::vector<std::string>& inputs,
-          const std::string& output) {
-    Node node;
-    node.op_type = op;
-    node.name = output;
-    for (const std::string& input : inputs)
-      node.inputs.push_back(graph_.Find(input));
-    node.outputs = {graph_.AddValue(output)};
-    graph_.AddNode(std::move(node));
-  }
-  void Output(const std::string& name, Ints dims = {}) {
-    const ValueId id = graph_.Find(name);
-    graph_.MarkOutput(id);
-    if (dims.empty()) return;
-    std::vector<Dimension> sizes;
-    for (const int64_t d : dims) sizes.push_back({.value = d, .symbol = {}});
-    graph_.value(id).type =
-        ValueType::OfTensor(DataType::kFloat64, std::move(sizes));
-  }
-
-  GraphPtr Get() { return std::make_shared<const Graph>(std::move(graph_)); }
-
- private:
-  Graph graph_;
-};
 
 constexpr int64_t kOpset = 13;
 

@@ -107,12 +107,22 @@ void ModelBuilder::Output(const std::string& name) {
   graph.MarkOutput(id);
 }
 
+std::string ModelBuilder::ConstantNode(const std::string& name,
+                                       std::vector<int64_t> dims,
+                                       const Numbers64& values, DataType type) {
+  const OwnedTensor tensor(type, Shape(dims));
+  FromNumbers(values, tensor.view());
+  return Op("Constant", {}, name,
+            {{"value", TensorData::Copy("", tensor.view())}});
+}
+
 std::string ModelBuilder::Encode() const { return EncodeOnnx(model_); }
 
 PreparedModel::PreparedModel(const std::string& onnx,
                              const ArtifactOptions& options) {
   EncodedArtifacts encoded =
       EncodeArtifacts(std::as_bytes(std::span(onnx)), options, environment_);
+  report_ = encoded.report;
   const SerializedCheckpoint checkpoint =
       SerializeCheckpoint(encoded.store, false);
   state_ = std::make_unique<CheckpointState>(
@@ -196,6 +206,35 @@ std::string CompareGradients(PreparedModel& model,
       return fmt::format("{}[{}] is {}, differences give {}", name, i,
                          gradient[i], slope);
     }
+  }
+  return "";
+}
+
+TrainabilityReport CheckModel(const ModelBuilder& model) {
+  const std::string source = model.Encode();
+  const Environment environment;
+  return CheckTrainability(std::as_bytes(std::span(source)), environment);
+}
+
+std::string ErrorOfPreparing(const ModelBuilder& model,
+                             const ArtifactOptions& options) {
+  const std::string source = model.Encode();
+  const Environment environment;
+  try {
+    EncodeArtifacts(std::as_bytes(std::span(source)), options, environment);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string LineWith(const std::vector<std::string>& lines,
+                     const std::vector<std::string>& parts) {
+  for (const std::string& line : lines) {
+    const auto is_in = [&](const std::string& part) {
+      return line.find(part) != std::string::npos;
+    };
+    if (std::ranges::all_of(parts, is_in)) return line;
   }
   return "";
 }

@@ -45,7 +45,13 @@ class ModelBuilder {
                attributes = {});
   void Output(const std::string& name);
 
+  // The value of a Constant node.
+  std::string ConstantNode(const std::string& name, std::vector<int64_t> dims,
+                           const Numbers64& values,
+                           DataType type = DataType::kFloat64);
+
   std::string Encode() const;
+  const Model& model() const { return model_; }
 
  private:
   Model model_;
@@ -67,6 +73,7 @@ class PreparedModel {
   std::vector<Numbers64> Train(const std::map<std::string, Feed>& feeds);
   double Evaluate(const std::map<std::string, Feed>& feeds);
   Numbers64 Gradient(const std::string& parameter) const;
+  const ArtifactReport& report() const { return report_; }
   CheckpointState& state() { return *state_; }
   Module& module() { return *module_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -76,6 +83,7 @@ class PreparedModel {
                                   const std::vector<Module::InputInfo>& infos);
 
   Environment environment_;
+  ArtifactReport report_;
   std::vector<std::string> bytes_;
   std::unique_ptr<CheckpointState> state_;
   std::unique_ptr<Module> module_;
@@ -86,6 +94,16 @@ class PreparedModel {
 // differences of the eval loss, to 1e-6.
 std::string CompareGradients(PreparedModel& model,
                              const std::map<std::string, Feed>& feeds);
+
+TrainabilityReport CheckModel(const ModelBuilder& model);
+
+// The text of the error that preparing the model gives; "" if there is none.
+std::string ErrorOfPreparing(const ModelBuilder& model,
+                             const ArtifactOptions& options);
+
+// A line that holds all the parts; "" if there is none.
+std::string LineWith(const std::vector<std::string>& lines,
+                     const std::vector<std::string>& parts);
 
 // Different numbers between -1 and 1, `seed` others than 0.
 Feed Spread(std::vector<int64_t> dims, int seed = 0);

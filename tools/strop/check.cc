@@ -29,10 +29,13 @@ void PrintParameters(const TrainabilityReport& report) {
       ++trains;
       elements += count;
     }
-    lines.push_back(
-        fmt::format("{} {} {}{}", parameter.name, DataTypeName(parameter.type),
-                    Shape(parameter.dims).ToString(),
-                    parameter.trains ? "" : "  (" + parameter.why_not + ")"));
+    std::string remark = parameter.why_not;
+    if (!parameter.origin.empty())
+      remark += (remark.empty() ? "" : "; ") + parameter.origin;
+    lines.push_back(fmt::format("{} {} {}{}", parameter.name,
+                                DataTypeName(parameter.type),
+                                Shape(parameter.dims).ToString(),
+                                remark.empty() ? "" : "  (" + remark + ")"));
   }
   fmt::print("parameters: {} of {} can be reached, {} elements\n", trains,
              report.parameters.size(), elements);
@@ -49,6 +52,7 @@ int RunCheck(const std::filesystem::path& model) {
   PrintList("inputs:", report.inputs);
   PrintList("outputs:", report.outputs);
   PrintParameters(report);
+  PrintList("what stays as it is:", report.untrained);
   PrintList("shapes that are not known beforehand:", report.notes);
   PrintList("what stands in the way:", report.blockers);
   if (report.can_train()) {
@@ -58,7 +62,7 @@ int RunCheck(const std::filesystem::path& model) {
   fmt::print("this model cannot be trained: {}\n",
              report.blockers.empty()
                  ? "no float output depends on a float parameter"
-                 : "gradients do not pass the nodes above");
+                 : "the nodes above stand in the way");
   return kExitFailure;
 }
 

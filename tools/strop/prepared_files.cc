@@ -6,6 +6,19 @@
 #include "checkpoint/checkpoint_format.h"
 
 namespace strop {
+namespace {
+
+std::string Joined(const std::vector<std::span<const std::byte>>& parts) {
+  std::string text;
+  size_t size = 0;
+  for (const auto& part : parts) size += part.size();
+  text.reserve(size);
+  for (const auto& part : parts)
+    text.append(reinterpret_cast<const char*>(part.data()), part.size());
+  return text;
+}
+
+}  // namespace
 
 PreparedFiles::PreparedFiles(const std::filesystem::path& model,
                              const PrepareOptions& options, LogSink log)
@@ -18,6 +31,9 @@ PreparedFiles::PreparedFiles(const std::filesystem::path& model,
   for (EncodedModel& file : encoded.models) {
     files_[folder_ / file.name] =
         std::make_shared<const std::string>(std::move(file.bytes));
+    if (file.data.empty()) continue;
+    files_[folder_ / (file.name + ".data")] =
+        std::make_shared<const std::string>(Joined(file.data));
   }
   const SerializedCheckpoint checkpoint =
       SerializeCheckpoint(encoded.store, false);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "artifacts/training_graphs.h"
+#include "artifacts/weights.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
 
@@ -65,9 +65,18 @@ std::set<ValueId> Coefficients(const Graph& graph,
   return coefficients;
 }
 
+std::string Origin(const WeightRoles& roles, ValueId id, bool from_constant) {
+  std::string through;
+  for (const std::string& op : roles.PathOf(id))
+    through += (through.empty() ? "read through " : ", ") + op;
+  if (!from_constant) return through;
+  return "the value of a Constant node" +
+         (through.empty() ? "" : ", " + through);
+}
+
 }  // namespace
 
-std::vector<ValueId> FindParameters(Graph& graph) {
+Weights FindWeights(Graph& graph) {
   const int64_t opset = graph.opset(kOnnx);
   if (opset > 0 && opset < kOldestOpset) {
     Throw(ErrorCode::kNotImplemented,
@@ -79,11 +88,24 @@ std::vector<ValueId> FindParameters(Graph& graph) {
   ConstantsToInitializers(graph);
   UndeclareInitializers(graph);
   const std::set<ValueId> coefficients = Coefficients(graph, from_file);
-  std::vector<ValueId> parameters;
-  for (const ValueId id : graph.initializers())
-    if (IsDifferentiable(graph, id) && !coefficients.contains(id))
-      parameters.push_back(id);
-  return parameters;
+  const WeightRoles roles(graph);
+  Weights weights;
+  for (const ValueId id : graph.initializers()) {
+    const bool from_constant = !from_file.contains(id);
+    if (!IsDifferentiable(graph, id)) {
+      if (!roles.IsQuantizedWeight(id)) continue;
+      weights.quantized.push_back(id);
+    } else if (coefficients.contains(id)) {
+      continue;
+    } else if (from_constant && !roles.IsWeight(id)) {
+      weights.tables.push_back(id);
+    } else {
+      weights.parameters.push_back(id);
+    }
+    std::string origin = Origin(roles, id, from_constant);
+    if (!origin.empty()) weights.origins[id] = std::move(origin);
+  }
+  return weights;
 }
 
 }  // namespace strop

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "artifacts/notes.h"
+
+#include <algorithm>
+#include <map>
+
+#include "artifacts/training_graphs.h"
+#include "base/throw.h"
+#include "graph/subgraphs.h"
+
+namespace strop {
+namespace {
+
+// "a, b, c and 4 more".
+std::string Listing(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMost)
+    text += fmt::format(" and {} more", names.size() - kMost);
+  return text;
+}
+
+void AddList(Lines& lines, std::string_view title,
+             const std::vector<std::string>& names) {
+  if (!names.empty())
+    lines.push_back(fmt::format("{}: {}", title, Listing(names)));
+}
+
+std::string DescribeData(const TensorData& data, const std::string& name) {
+  return fmt::format("\"{}\" {} {}", name, DataTypeName(data.type),
+                     Shape(data.dims).ToString());
+}
+
+// More than one number of a float type.
+bool IsFloatTensor(const TensorData& data) {
+  const bool is_float =
+      data.type == DataType::kFloat32 || data.type == DataType::kFloat64 ||
+      data.type == DataType::kFloat16 || data.type == DataType::kBfloat16;
+  return is_float && Shape(data.dims).element_count() > 1;
+}
+
+void AddConstantsOf(const Graph& body, const std::string& where, Lines& lines) {
+  const auto add = [&](const TensorData& data, ValueId id) {
+    if (IsFloatTensor(data))
+      lines.push_back(DescribeData(data, body.value_name(id)) + where);
+  };
+  for (const ValueId id : body.initializers())
+    add(*body.value(id).initializer, id);
+  for (const NodeId id : body.order()) {
+    const Node& node = body.node(id);
+    const Attribute* value = node.FindAttribute("value");
+    if (node.op_type == "Constant" && node.output(0) && value != nullptr)
+      if (const auto* data = std::get_if<TensorData>(&value->value))
+        add(*data, node.outputs[0]);
+    ForEachSubgraph(node, [&](const Graph& inner) {
+      AddConstantsOf(
+          inner, fmt::format(" in {}{}", Describe(body, node), where), lines);
+    });
+  }
+}
+
+}  // namespace
+
+std::string DescribeConstant(const Graph& graph, ValueId id) {
+  return DescribeData(*graph.value(id).initializer, graph.value_name(id));
+}
+
+Lines ConstantsInside(const Graph& graph) {
+  Lines lines;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    ForEachSubgraph(node, [&](const Graph& body) {
+      AddConstantsOf(body, " in " + Describe(graph, node), lines);
+    });
+  }
+  return lines;
+}
+
+Lines InsideNotes(const Graph& graph) {
+  Lines lines;
+  AddList(lines, "inside a sub-graph and therefore constant",
+          ConstantsInside(graph));
+  return lines;
+}
+
+Lines UntrainedWeights(const Graph& graph, const Weights& weights) {
+  Lines lines;
+  const auto add = [&](ValueId id, std::string_view why) {
+    const std::string origin = weights.OriginOf(id);
+    lines.push_back(fmt::format("{}: {}{}", DescribeConstant(graph, id), why,
+                                origin.empty() ? "" : ", " + origin));
+  };
+  for (const ValueId id : weights.quantized)
+    add(id, "a quantized weight, not trained, the gradient passes on");
+  for (const ValueId id : weights.tables)
+    add(id, "a table, trained only if it is named");
+  return lines;
+}
+
+Lines WeightNotes(const Graph& graph, const Weights& weights,
+                  const std::set<ValueId>& trainable) {
+  std::vector<std::string> constants, quantized, tables;
+  const auto is_there = [&](ValueId id) {
+    return graph.value(id).initializer && !trainable.contains(id);
+  };
+  for (const ValueId id : weights.parameters) {
+    if (trainable.contains(id) && weights.OriginOf(id).starts_with("the value"))
+      constants.push_back(graph.value_name(id));
+  }
+  for (const ValueId id : weights.quantized)
+    if (is_there(id)) quantized.push_back(graph.value_name(id));
+  for (const ValueId id : weights.tables)
+    if (is_there(id)) tables.push_back(graph.value_name(id));
+  Lines lines;
+  AddList(lines, "values of Constant nodes are trained", constants);
+  AddList(lines, "quantized weights stay as they are, the gradient passes them",
+          quantized);
+  AddList(lines,
+          "tables of Constant nodes stay as they are unless they are named "
+          "as trainable",
+          tables);
+  return lines;
+}
+
+Lines SharedStatisticsNotes(const Graph& graph,
+                            const std::set<ValueId>& trainable) {
+  std::map<ValueId, std::vector<std::string>> writers;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!TrainsOnBatch(graph, node, trainable)) continue;
+    for (const size_t i : {size_t{3}, size_t{4}})
+      if (node.input(i))
+        writers[node.input(i)].push_back(Describe(graph, node));
+  }
+  Lines lines;
+  for (const auto& [statistic, nodes] : writers) {
+    if (nodes.size() < 2) continue;
+    lines.push_back(
+        fmt::format("{} share the running statistics \"{}\": each step keeps "
+                    "what the last of them makes of the old ones",
+                    Listing(nodes), graph.value_name(statistic)));
+  }
+  return lines;
+}
+
+Lines StropOpNotes(const Graph& training) {
+  std::set<std::string> ops;
+  for (const NodeId id : training.order())
+    if (training.node(id).domain == kStrop)
+      ops.insert(training.node(id).op_type);
+  Lines lines;
+  for (const std::string& op : ops) {
+    lines.push_back(fmt::format(
+        "the training model holds strop.{}, which runs in Strop only", op));
+  }
+  return lines;
+}
+
+}  // namespace strop

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tensors that a model brings, and which of them are weights.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace strop {
+
+struct Weights {
+  // Float initializers that may be trained, those that were Constant nodes
+  // among them. Left out are numbers that a formula needs.
+  std::vector<ValueId> parameters;
+  // Floats of Constant nodes that no layer reads as its weight: means and
+  // deviations of a prologue, masks, positions.
+  std::vector<ValueId> tables;
+  // Initializers of few bits, which pass the gradient on.
+  std::vector<ValueId> quantized;
+  // How a layer comes to read them, where that is not plain: "the value of a
+  // Constant node", "read through Identity, Transpose", or both.
+  std::map<ValueId, std::string> origins;
+
+  std::string OriginOf(ValueId id) const {
+    const auto found = origins.find(id);
+    return found == origins.end() ? "" : found->second;
+  }
+};
+
+// Values of Constant nodes become initializers, and initializers are no
+// inputs any more. Throws kNotImplemented for opsets that Strop only carries.
+Weights FindWeights(Graph& graph);
+
+// --- The roles that layers give to what they read.
+
+class WeightRoles {
+ public:
+  explicit WeightRoles(const Graph& graph)
+      : graph_(graph), consumers_(graph.Consumers()) {}
+
+  // A layer (MatMul, Conv, LSTM, ...) multiplies by the value or normalizes
+  // with it, or it is the bias that is added to what a layer gives; perhaps
+  // behind Identity, Transpose, Cast and the like.
+  bool IsWeight(ValueId id) const;
+  // DequantizeLinear or MatMulNBits reads it as the weight.
+  bool IsQuantizedWeight(ValueId id) const;
+  // The ops between the value and the first node that computes with it, as
+  // far as nothing else reads what they give.
+  std::vector<std::string> PathOf(ValueId id) const;
+
+ private:
+  bool IsReadAs(bool (*role)(const Graph&, const Node&, ValueId),
+                ValueId id) const;
+
+  const Graph& graph_;
+  std::vector<std::vector<NodeId>> consumers_;
+};
+
+}  // namespace strop

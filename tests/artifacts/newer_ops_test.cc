@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where ONNX Runtime cannot run a training model because its opset lacks an
+// op, the report says so.
+#include <gtest/gtest.h>
+
+#include "artifacts/model_check.h"
+
+namespace strop {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::vector<std::string> NotesAt(int64_t opset) {
+  ModelBuilder m(opset);
+  m.Input("x", {-1, 1, 6, 6});
+  m.Parameter("w", {2, 1, 3, 3});
+  m.Op("Conv", {"x", "w"}, "h");
+  m.Op("MaxPool", {"h"}, "p", {{"kernel_shape", Ints{2, 2}}});
+  m.Op("Abs", {"p"}, "y");
+  m.Output("y");
+  return PreparedModel(m, {.losses = {{.kind = LossKind::kMeanSquaredError}},
+                           .optimizer = OptimizerKind::kNone})
+      .report()
+      .notes;
+}
+
+TEST(NewerOps, AreToldWithTheOpsetThatHasThem) {
+  const std::string note =
+      LineWith(NotesAt(7), {"opset 7 does not have", "runs in Strop only",
+                            "MaxPool with Indices", "Sign", "to opset 9"});
+  EXPECT_NE(note, "") << testing::PrintToString(NotesAt(7));
+  EXPECT_EQ(LineWith({LineWith(NotesAt(8), {"does not have"})}, {"MaxPool"}),
+            "");
+}
+
+TEST(NewerOps, AreNoneInANewOpset) {
+  EXPECT_EQ(LineWith(NotesAt(13), {"does not have"}), "");
+}
+
+}  // namespace
+}  // namespace strop
