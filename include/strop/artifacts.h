@@ -76,13 +76,14 @@ struct ArtifactOptions {
   // Parameters to train and parameters to keep in the checkpoint without
   // training them: names, or globs with * and ?. A name may also be that of a
   // float input of the model. Without trainable ones, all parameters that the
-  // loss depends on are trained: float initializers but for scalars and
-  // exponents, and of Constant nodes those values of several elements that a
-  // layer (MatMul, Gemm, Conv, LSTM, a normalization, ...) reads as its weight
-  // or that are added behind one as its bias, perhaps through Identity,
-  // Transpose, Cast and the like. All else, such as tables in Constant nodes
-  // (the mean and deviation of a prologue, masks, positions), is trained only
-  // where its name stands here; globs do not mean it.
+  // loss depends on are trained: float initializers but for scalars, exponents
+  // and scales of quantization, and of Constant nodes those values, if their
+  // elements differ, that a layer (MatMul, Gemm, Conv, LSTM, a normalization,
+  // ...) reads as its weight or that are added behind one as its bias, perhaps
+  // through Identity, Transpose, Cast and the like. All else, such as tables
+  // in Constant nodes (the mean and deviation of a prologue, masks,
+  // positions), is trained only where its name stands here; globs do not mean
+  // it.
   std::vector<std::string> requires_grad = {};
   std::vector<std::string> frozen_params = {};
   // None: the model's first output is the loss.
