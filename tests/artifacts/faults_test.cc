@@ -27,7 +27,7 @@ class Faults : public testing::Test {
     model_.Output("other");
     const TrainabilityReport report = CheckModel(model_);
     EXPECT_FALSE(report.can_train());
-    EXPECT_EQ(report.blockers.size(), 1u);
+    ASSERT_EQ(report.blockers.size(), 1u);
     EXPECT_NE(LineWith(report.blockers, parts), "") << report.blockers[0];
     ArtifactOptions options = {
         .losses = {{.kind = LossKind::kMeanSquaredError, .input = "y"}}};

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "artifacts/body.h"
 #include "artifacts/model_check.h"
+#include "artifacts/training_graphs.h"
+#include "graph/onnx_io.h"
+#include "graph/subgraphs.h"
 
 namespace strop {
 namespace {
@@ -30,6 +34,35 @@ ArtifactOptions WithLoss(const std::string& loss) {
   options.loss_model = std::as_bytes(std::span(loss));
   options.optimizer = OptimizerKind::kNone;
   return options;
+}
+
+// Values of sub-graphs under names that a graph around them has.
+void FindNamesTwice(const Graph& graph, std::set<std::string> around,
+                    std::vector<std::string>& twice) {
+  for (size_t i = 0; i < graph.value_count(); ++i) {
+    const Value& value = graph.value(ValueId{static_cast<int32_t>(i)});
+    if (!value.outer && !around.insert(value.name).second)
+      twice.push_back(value.name);
+  }
+  for (const NodeId id : graph.order()) {
+    ForEachSubgraph(graph.node(id), [&](const Graph& body) {
+      FindNamesTwice(body, around, twice);
+    });
+  }
+}
+
+// ONNX Runtime refuses such files.
+void ExpectNoNameTwice(const std::string& loss) {
+  const std::string source = Base().Encode();
+  const Environment environment;
+  const EncodedArtifacts encoded = EncodeArtifacts(
+      std::as_bytes(std::span(source)), WithLoss(loss), environment);
+  for (const EncodedModel& file : encoded.models) {
+    std::vector<std::string> twice;
+    FindNamesTwice(ReadOnnx(std::as_bytes(std::span(file.bytes))).graph, {},
+                   twice);
+    EXPECT_EQ(twice, std::vector<std::string>{}) << file.name;
+  }
 }
 
 // mean of c ? |y - goal| factor : (y - goal)^2
@@ -62,6 +95,7 @@ TEST(LossModel, MayHaveSubgraphs) {
   m.Op("ReduceMean", {"each"}, "mean", {{"keepdims", int64_t{0}}});
   m.Output("mean");
   const std::string loss = m.Encode();
+  ExpectNoNameTwice(loss);
   PreparedModel prepared(Base(), WithLoss(loss));
   for (const double c : {1.0, 0.0}) {
     const std::map<std::string, Feed> feeds = {
