@@ -65,6 +65,24 @@ std::set<ValueId> Coefficients(const Graph& graph,
   return coefficients;
 }
 
+// Cosines and sines by which positions turn queries and keys: a formula made
+// them.
+std::set<ValueId> TablesOfAngles(const Graph& graph) {
+  std::set<ValueId> tables;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    size_t first = 0;
+    if (node.op_type == "RotaryEmbedding")
+      first = node.domain.empty() ? 1 : 2;
+    else if (node.op_type == "GroupQueryAttention")
+      first = 7;
+    else
+      continue;
+    for (const size_t i : {first, first + 1}) tables.insert(node.input(i));
+  }
+  return tables;
+}
+
 std::string Origin(const WeightRoles& roles, ValueId id, bool from_constant) {
   std::string through;
   for (const std::string& op : roles.PathOf(id))
@@ -88,6 +106,7 @@ Weights FindWeights(Graph& graph) {
   ConstantsToInitializers(graph);
   UndeclareInitializers(graph);
   const std::set<ValueId> coefficients = Coefficients(graph, from_file);
+  const std::set<ValueId> angles = TablesOfAngles(graph);
   const WeightRoles roles(graph);
   Weights weights;
   for (const ValueId id : graph.initializers()) {
@@ -97,7 +116,7 @@ Weights FindWeights(Graph& graph) {
       weights.quantized.push_back(id);
     } else if (coefficients.contains(id)) {
       continue;
-    } else if (from_constant && !roles.IsWeight(id)) {
+    } else if (angles.contains(id) || (from_constant && !roles.IsWeight(id))) {
       weights.tables.push_back(id);
     } else {
       weights.parameters.push_back(id);

@@ -117,9 +117,7 @@ Lines WeightNotes(const Graph& graph, const Weights& weights,
   AddList(lines, "values of Constant nodes are trained", constants);
   AddList(lines, "quantized weights stay as they are, the gradient passes them",
           quantized);
-  AddList(lines,
-          "tables of Constant nodes stay as they are unless they are named "
-          "as trainable",
+  AddList(lines, "tables stay as they are unless they are named as trainable",
           tables);
   return lines;
 }

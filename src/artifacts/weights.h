@@ -16,7 +16,7 @@ struct Weights {
   // among them. Left out are numbers that a formula needs.
   std::vector<ValueId> parameters;
   // Floats of Constant nodes that no layer reads as its weight: means and
-  // deviations of a prologue, masks, positions.
+  // deviations of a prologue, masks, positions. Angles of rotary embeddings.
   std::vector<ValueId> tables;
   // Initializers of few bits, which pass the gradient on.
   std::vector<ValueId> quantized;

@@ -6,10 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "artifacts/training_graphs.h"
+#include "artifacts/weights.h"
 #include "graph/onnx_io.h"
+#include "passes/net.h"
 
 namespace strop {
 namespace {
@@ -78,6 +81,35 @@ TEST_F(Artifacts, RunningStatisticsAreFrozenByThemselves) {
   EXPECT_EQ(report.frozen.size(), 16u);
   for (const std::string& name : report.trainable)
     EXPECT_EQ(name.find("running"), std::string::npos) << name;
+}
+
+// x scale turned by tables of cosines and sines, summed up.
+TEST_F(Artifacts, TablesOfAnglesTrainOnlyWhereTheyAreNamed) {
+  Net net;
+  const auto parameter = [&](const char* name, Shape shape, DataType type) {
+    const OwnedTensor zeros(type, shape);
+    std::ranges::fill(zeros.view().bytes(), std::byte{0});
+    return net.graph.AddInitializer(TensorData::Copy(name, zeros.view()));
+  };
+  const ValueId x = net.Input("x", {1, 3, 8});
+  const ValueId scale = parameter("scale", {8}, DataType::kFloat32);
+  const ValueId cosines = parameter("cos", {5, 2}, DataType::kFloat32);
+  const ValueId sines = parameter("sin", {5, 2}, DataType::kFloat32);
+  const ValueId positions = parameter("at", {1}, DataType::kInt64);
+  const ValueId scaled = net.Op("Mul", {x, scale}, {"scaled"})[0];
+  const ValueId turned = net.Microsoft(
+      "RotaryEmbedding", {scaled, positions, cosines, sines}, "turned");
+  const ValueId loss = net.Op("ReduceSum", {turned}, {"loss"})[0];
+  const Weights weights = FindWeights(net.graph);
+  ArtifactOptions options;
+  const auto trainable = [&] {
+    return ChooseParameters(net.graph, options, loss, weights, {}).trainable;
+  };
+  EXPECT_EQ(trainable(), std::vector<ValueId>{scale});
+  options.requires_grad = {"*"};
+  EXPECT_EQ(trainable(), std::vector<ValueId>{scale});
+  options.requires_grad = {"cos"};
+  EXPECT_EQ(trainable(), std::vector<ValueId>{cosines});
 }
 
 TEST_F(Artifacts, KeepTheSourcesOpsetAndIr) {

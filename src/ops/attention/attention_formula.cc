@@ -9,6 +9,12 @@ namespace {
 
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
+// int64: numbers, and one more that is of rank 0.
+Var WithSize(GraphBuilder& b, std::vector<int64_t> numbers, Var last) {
+  return b.Op("Concat", {b.Ints(std::move(numbers)), b.Unsqueeze(last, {0})},
+              {{"axis", int64_t{0}}});
+}
+
 }  // namespace
 
 Var WithRank(GraphBuilder& b, Var x, size_t rank) {
@@ -38,8 +44,10 @@ Var ForbiddenBias(GraphBuilder& b, Var allowed, DataType type) {
   return b.Where(allowed, b.Scalar(0, type), b.Scalar(kForbidden, type));
 }
 
+// Sizes are told, not left open: there may be no element to find them by.
 Var SplitHeads(GraphBuilder& b, Var x, int64_t heads) {
-  const Var split = b.Reshape(x, b.Ints({0, 0, heads, -1}));
+  const Var width = b.Op("Div", {SizeOfAxis(b, x, 2), b.Int(heads)});
+  const Var split = b.Reshape(x, WithSize(b, {0, 0, heads}, width));
   const Var y = b.Transpose(split, {0, 2, 1, 3});
   const auto dims = b.dims(x);
   if (!dims) return WithRank(b, y, 4);
@@ -52,7 +60,8 @@ Var SplitHeads(GraphBuilder& b, Var x, int64_t heads) {
 }
 
 Var JoinHeads(GraphBuilder& b, Var x) {
-  return b.Reshape(b.Transpose(x, {0, 2, 1, 3}), b.Ints({0, 0, -1}));
+  const Var width = SizeOfAxis(b, x, 1) * SizeOfAxis(b, x, 3);
+  return b.Reshape(b.Transpose(x, {0, 2, 1, 3}), WithSize(b, {0, 0}, width));
 }
 
 Var RepeatHeads(GraphBuilder& b, Var x, int64_t heads, int64_t kv_heads) {

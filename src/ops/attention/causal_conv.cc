@@ -85,8 +85,6 @@ std::vector<Var> CausalConvFormula(GradientContext& c) {
   const auto weight = b.dims(c.x(1));
   if (!weight || !(*weight)[0].value)
     c.Fail("the shape of its weight must be known");
-  const auto x = b.dims(c.x());
-  if (x && (*x)[2].value == 0) c.Fail("has no gradient with length 0");
   const auto size = [&](Var x, int64_t axis) {
     return b.Op("Gather", {b.Shape(x), b.Ints({axis})});
   };
@@ -100,7 +98,18 @@ std::vector<Var> CausalConvFormula(GradientContext& c) {
   const Var parts[] = {past, c.x(0)};
   const Var all = b.Op("Concat", parts, {{"axis", int64_t{2}}});
   const Var bias = c.has_input(2) ? c.x(2) : Var{};
-  Var y = b.Op("Conv", {all, c.x(1), bias}, {{"group", *(*weight)[0].value}});
+  const Attributes each_channel = {{"group", *(*weight)[0].value}};
+  const auto x = b.dims(c.x());
+  Var y;
+  if (x && (*x)[2].value.value_or(0) > 0) {
+    y = b.Op("Conv", {all, c.x(1), bias}, each_channel);
+  } else {
+    // x may have a length of 0, and a convolution wants one window at least:
+    // one that begins a step earlier, which is left aside.
+    const Var longer = b.Op("Pad", {all, b.Ints({0, 0, 1, 0, 0, 0})});
+    y = b.Op("Conv", {longer, c.x(1), bias}, each_channel);
+    y = b.Op("Slice", {y, b.Ints({1}), b.Ints({INT64_MAX}), b.Ints({2})});
+  }
   if (HasSwish(c.node())) y = y * b.Op("Sigmoid", {y});
   const Var state = b.Op(
       "Slice", {all, size(c.x(), 2), size(c.x(), 2) + before, b.Ints({2})});

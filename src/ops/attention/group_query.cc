@@ -9,8 +9,11 @@
 // cache heads, room, size), lengths (int32, batch: keys with the new ones,
 // less one), the longest length (int32), cosines and sines (positions,
 // pairs), positions, attention bias -> output, present key, present value
+#include <array>
+
 #include "base/round.h"
 #include "ops/attention/attend.h"
+#include "ops/attention/attention_formula.h"
 #include "ops/attention/rotary.h"
 
 namespace strop::ops {
@@ -354,6 +357,140 @@ class GroupQueryRun {
   std::byte* rest_ = nullptr;
 };
 
+// --- Gradients
+
+// What a node says, as values of its gradient's graph.
+class GroupQueryFormula {
+ public:
+  explicit GroupQueryFormula(GradientContext& c)
+      : c_(c),
+        b_(c.build()),
+        heads_(c.node().Int("num_heads")),
+        kv_heads_(c.node().Int("kv_num_heads")),
+        rows_(SizeOfAxis(b_, c.x(), 1)),
+        total_(
+            b_.Reshape(b_.Cast(c.x(kTotal), DataType::kInt64), b_.Ints({}))) {
+    last_ = b_.Reshape(b_.Cast(c.x(kLengths), DataType::kInt64),
+                       b_.Ints({-1, 1, 1, 1}));
+    const Var is_prompt = b_.Compare("Equal", total_, rows_);
+    before_ = b_.Where(is_prompt, b_.Int(0), last_ + b_.Int(1) - rows_);
+  }
+
+  std::vector<Var> Write() {
+    const OpNode node = c_.node();
+    const auto [query, key, value] = Inputs();
+    AttentionFormula a;
+    a.q = SplitHeads(b_, Turned(query, heads_), heads_);
+    const Var k =
+        Present(SplitHeads(b_, Turned(key, kv_heads_), kv_heads_), kPastKey);
+    const Var v = Present(SplitHeads(b_, value, kv_heads_), kPastValue);
+    a.k = RepeatHeads(b_, Known(k), heads_, kv_heads_);
+    a.v = RepeatHeads(b_, Known(v), heads_, kv_heads_);
+    const float scale = node.Float("scale", 0);
+    a.scale = scale != 0 ? b_.Scalar(static_cast<double>(scale), b_.type(a.q))
+                         : DefaultScale(b_, a.q);
+    a.softcap = static_cast<double>(node.Float("softcap", 0));
+    a.bias = ForbiddenBias(b_, InSight(), b_.type(a.q));
+    a.may_be_dead = c_.has_input(kAdded);
+    if (a.may_be_dead) a.bias = a.bias + c_.x(kAdded);
+    return {JoinHeads(b_, WriteAttention(b_, a).y), k, v};
+  }
+
+ private:
+  // Queries, keys and values, (batch, rows, heads * size).
+  std::array<Var, 3> Inputs() {
+    if (c_.has_input(kKey)) return {c_.x(), c_.x(kKey), c_.x(kValue)};
+    const int64_t all = heads_ + 2 * kv_heads_;
+    const Var size = b_.Unsqueeze(
+        b_.Op("Div", {SizeOfAxis(b_, c_.x(), 2), b_.Int(all)}), {0});
+    const auto part = [&](int64_t first, int64_t count) {
+      const Var y =
+          b_.Op("Slice", {c_.x(), size * b_.Ints({first}),
+                          size * b_.Ints({first + count}), b_.Ints({2})});
+      auto dims = b_.dims(c_.x());
+      if (dims && (*dims)[2].value)
+        (*dims)[2].value = *(*dims)[2].value / all * count;
+      b_.SetDims(y, std::move(dims));
+      return y;
+    };
+    return {part(0, heads_), part(heads_, kv_heads_),
+            part(heads_ + kv_heads_, kv_heads_)};
+  }
+
+  // By the angles of each row's position.
+  Var Turned(Var x, int64_t heads) {
+    const OpNode node = c_.node();
+    if (node.Int("do_rotary", 0) == 0) return x;
+    const auto angles = b_.static_dims(c_.x(kCosines));
+    if (!angles) c_.Fail("the shape of its cosines must be known");
+    const Var positions =
+        b_.Reshape(before_, b_.Ints({-1, 1})) + CountTo(b_, rows_);
+    b_.SetDims(positions, std::vector<Dimension>(2));
+    const Var y = b_.MicrosoftOp(
+        "RotaryEmbedding", {x, positions, c_.x(kCosines), c_.x(kSines)},
+        {{"num_heads", heads},
+         {"rotary_embedding_dim", 2 * angles->back()},
+         {"interleaved", node.Int("rotary_interleaved", 0)}});
+    b_.SetDims(y, b_.dims(x));
+    return WithRank(b_, y, 3);
+  }
+
+  // The rows of the past that a sample has, its new ones, and zeros.
+  Var Present(Var fresh, size_t past_input) {
+    if (!c_.has_input(past_input)) return fresh;
+    const Var past = c_.x(past_input);
+    const Var parts[] = {past, fresh};
+    const Var rows = b_.Transpose(
+        b_.Op("Concat", parts, {{"axis", int64_t{2}}}), {0, 2, 1, 3});
+    const Var with_zeros =
+        b_.Op("Pad", {rows, b_.Ints({0, 0, 0, 0, 0, 1, 0, 0})});
+    const Var room = SizeOfAxis(b_, past, 2);
+    const Var row = CountTo(b_, b_.Op("Max", {room, total_}));
+    const Var before = b_.Reshape(before_, b_.Ints({-1, 1}));
+    const Var source =
+        b_.Where(b_.Compare("Less", row, before), row,
+                 b_.Where(b_.Compare("Less", row, before + rows_),
+                          row - before + room, room + rows_));
+    const Var y =
+        b_.Transpose(b_.Op("GatherND", {with_zeros, b_.Unsqueeze(source, {2})},
+                           {{"batch_dims", int64_t{1}}}),
+                     {0, 2, 1, 3});
+    auto dims = b_.dims(fresh);
+    if (dims) (*dims)[2] = {};
+    b_.SetDims(y, std::move(dims));
+    return WithRank(b_, y, 4);
+  }
+
+  // What is behind the total length is room only.
+  Var Known(Var present) {
+    if (!c_.has_input(kPastKey)) return present;
+    const Var y = b_.Op("Slice", {present, b_.Ints({0}),
+                                  b_.Unsqueeze(total_, {0}), b_.Ints({2})});
+    b_.SetDims(y, b_.dims(present));
+    return y;
+  }
+
+  // (batch, 1, rows, keys): whether a row looks at a key.
+  Var InSight() {
+    const Var key = CountTo(b_, total_);
+    const Var row = b_.Unsqueeze(CountTo(b_, rows_), {1});
+    const Var one = b_.Int(1);
+    return b_.Compare("And", b_.Compare("Less", key, before_ + row + one),
+                      b_.Compare("Less", key, last_ + one));
+  }
+
+  GradientContext& c_;
+  GraphBuilder& b_;
+  const int64_t heads_, kv_heads_;
+  const Var rows_, total_;  // of rank 0
+  // (batch, 1, 1, 1): the last row of a sample, and its rows of the past.
+  Var last_, before_;
+};
+
+std::vector<Var> NodeAsFormula(GradientContext& c) {
+  return GroupQueryFormula(c).Write();
+}
+
 }  // namespace
 
 extern constexpr OpDef kGroupQueryAttention = {
@@ -366,8 +503,7 @@ extern constexpr OpDef kGroupQueryAttention = {
         []<class T>(const KernelContext& c) { GroupQueryRun<T>(c).Run(); },
         ScratchBytes),
     .value_inputs = {6},
-    .stops_gradient = {5, 6, 7, 8},
-    // It generates text from a cache; models to train have Attention.
-    .not_differentiable = true};
+    .gradient = Rule(FromFormula<NodeAsFormula>),
+    .stops_gradient = {5, 6}};
 
 }  // namespace strop::ops

@@ -151,14 +151,93 @@ void Rotary(const KernelContext& c) {
 
 // --- Gradients
 
-// Turned back by the same angles. The angles themselves have no gradient.
+// Gradients of cosines and sines, which are products of the pairs of x and of
+// dy, summed over heads and over the rows at one position.
+template <const RotaryInputs& in>
+class AngleGradient {
+ public:
+  explicit AngleGradient(GradientContext& c) : c_(c), b_(c.build()) {
+    const auto rank = b_.rank(c.x());
+    if (!rank) c.Fail("the rank of its input must be known");
+    is_flat_ = *rank == 3;
+    pairs_ = Size(c.x(in.cosines), -1);
+  }
+
+  void Write() {
+    const auto [x1, x2] = PairsOf(c_.x());
+    const auto [d1, d2] = PairsOf(c_.dy());
+    if (c_.needs(in.cosines))
+      c_.Set(in.cosines, AtPositions(d1 * x1 + d2 * x2));
+    if (c_.needs(in.sines)) c_.Set(in.sines, AtPositions(d2 * x1 - d1 * x2));
+  }
+
+ private:
+  Var Size(Var x, int64_t axis) {
+    return b_.Op("Gather", {b_.Shape(x), b_.Ints({axis})});
+  }
+  Var Joined(std::initializer_list<Var> parts) {
+    return b_.Op("Concat", parts, {{"axis", int64_t{0}}});
+  }
+
+  // (batch, rows, heads, size) of a tensor of rank 3.
+  Var WithHeads(Var x) {
+    const int64_t heads = c_.node().Int("num_heads", 0);
+    const Var width = Size(x, 2);
+    const Var size = heads == 0 ? pairs_ * b_.Ints({2})
+                                : b_.Op("Div", {width, b_.Ints({heads})});
+    const Var count =
+        heads == 0 ? b_.Op("Div", {width, size}) : b_.Ints({heads});
+    return b_.Op("Reshape", {x, Joined({Size(x, 0), Size(x, 1), count, size})},
+                 {{"allowzero", int64_t{1}}});
+  }
+
+  std::pair<Var, Var> PairsOf(Var x) {
+    const Var heads = is_flat_ ? WithHeads(x) : x;
+    const bool interleaved = c_.node().Int("interleaved", 0) != 0;
+    const Var end = pairs_ * b_.Ints({2}), last = b_.Ints({-1});
+    const auto part = [&](Var first, Var limit) {
+      return b_.Op("Slice",
+                   {heads, first, limit, last, b_.Ints({interleaved ? 2 : 1})});
+    };
+    if (interleaved) return {part(b_.Ints({0}), end), part(b_.Ints({1}), end)};
+    return {part(b_.Ints({0}), pairs_), part(pairs_, end)};
+  }
+
+  Var AtPositions(Var products) {
+    const Var rows = b_.ReduceSum(products, {is_flat_ ? 2 : 1}, false);
+    if (!c_.has_input(in.positions)) return rows;
+    const auto rank = b_.rank(c_.x(in.positions));
+    if (!rank) c_.Fail("the rank of its positions must be known");
+    const Var known = b_.Shape(c_.x(in.cosines));
+    const auto gather_grad = [&](Var positions, Var dy) {
+      return b_.MicrosoftOp("GatherGrad", {known, positions, dy},
+                            {{"axis", int64_t{0}}}, b_.type(dy));
+    };
+    if (*rank == 2) return gather_grad(c_.x(in.positions), rows);
+    // One position is that of the first row.
+    const Var count = b_.Squeeze(Size(rows, 1), {0});
+    const Var next = b_.Op("Range", {b_.Int(0), count, b_.Int(1)});
+    return gather_grad(c_.x(in.positions) + next,
+                       b_.ReduceSum(rows, {0}, false));
+  }
+
+  GradientContext& c_;
+  GraphBuilder& b_;
+  bool is_flat_ = false;
+  Var pairs_;
+};
+
+// x is turned back by the same angles.
 template <const RotaryInputs& in>
 void RotaryGradient(GradientContext& c) {
   Var inputs[4] = {c.dy()};
   for (size_t i = 1; i < c.input_count(); ++i) inputs[i] = c.x(i);
-  inputs[in.sines] = -inputs[in.sines];
-  c.Set(0, c.build().Op("RotaryEmbedding", inputs, c.attributes(),
-                        &in == &kOnnxInputs ? kOnnx : kMicrosoft));
+  if (c.needs(0)) {
+    inputs[in.sines] = -inputs[in.sines];
+    c.Set(0, c.build().Op("RotaryEmbedding", inputs, c.attributes(),
+                          &in == &kOnnxInputs ? kOnnx : kMicrosoft));
+  }
+  if (c.needs(in.cosines) || c.needs(in.sines)) AngleGradient<in>(c).Write();
 }
 
 }  // namespace
@@ -171,7 +250,7 @@ extern constexpr OpDef kRotaryEmbedding = {
     .reference = Instantiate<Floats>(
         []<class T>(const KernelContext& c) { Rotary<T, kOnnxInputs>(c); }),
     .gradient = Rule(RotaryGradient<kOnnxInputs>),
-    .stops_gradient = {1, 2, 3}};
+    .stops_gradient = {3}};
 
 extern constexpr OpDef kRotaryEmbeddingMicrosoft = {
     .name = "RotaryEmbedding",
@@ -182,6 +261,6 @@ extern constexpr OpDef kRotaryEmbeddingMicrosoft = {
       Rotary<T, kMicrosoftInputs>(c);
     }),
     .gradient = Rule(RotaryGradient<kMicrosoftInputs>),
-    .stops_gradient = {1, 2, 3}};
+    .stops_gradient = {1}};
 
 }  // namespace strop::ops
