@@ -5,14 +5,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "autodiff/one_node.h"
 #include "ops/op_runner.h"
 
 namespace strop {
-
-enum class KnownShapes { kAll, kNone };
 
 struct GradientCheck {
   std::string failure;        // "" where all agree
@@ -25,8 +25,10 @@ struct GradientCheck {
 // are found when it runs. Relative tolerance 1e-6.
 // With `may_jump`, an element at which the function jumps, which has no
 // derivative, is not compared.
+// With `only_output` the others are no part of the function.
 GradientCheck CheckGradient(const OpCase& op_case, KnownShapes shapes,
-                            bool may_jump = false);
+                            bool may_jump = false,
+                            std::optional<size_t> only_output = std::nullopt);
 
 // The gradients of <seed, outputs> by each float input, in the order of the
 // inputs, as the graph that Differentiate writes gives them; an empty list

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "autodiff/differentiate.h"
 #include "autodiff/gradient_check.h"
+#include "base/throw.h"
 #include "ops/registry.h"
 #include "runtime/executor.h"
 #include "strop/error.h"
@@ -52,7 +55,7 @@ bool IsTrainingOp(const OpDef& op) {
 }
 
 // What some rules say they cannot do.
-constexpr std::string_view kLimits[] = {"with spatial = 0", "with length 0"};
+constexpr std::string_view kLimits[] = {"with spatial = 0"};
 
 bool IsLimit(std::string_view text) {
   return std::ranges::any_of(kLimits, [&](std::string_view limit) {
@@ -101,6 +104,47 @@ TEST(Gradients, AgreeWithDifferences) {
 TEST(Gradients, AgreeWhereShapesAreUnknownBeforehand) {
   for (const OpCase& op_case : CasesWithRules())
     ExpectGradient(op_case, KnownShapes::kNone);
+}
+
+// A rule sees the gradients of some outputs only, of the first or of others.
+TEST(Gradients, AgreeForEachOutputAlone) {
+  for (const OpCase& op_case : CasesWithRules()) {
+    if (std::ranges::count(op_case.outputs, '1') < 2) continue;
+    OpRun run(op_case, DataType::kFloat64);
+    for (size_t i = 0; i < op_case.outputs.size(); ++i) {
+      if (!run.has_output(i) || run.output(i).type() != DataType::kFloat64)
+        continue;
+      SCOPED_TRACE(fmt::format("{}, output {}", op_case.name, i));
+      try {
+        EXPECT_EQ(CheckGradient(op_case, KnownShapes::kAll, false, i).failure,
+                  "");
+      } catch (const Error& error) {
+        const std::string_view text = error.what();
+        EXPECT_TRUE(IsLimit(text) ||
+                    text.find("for its first output") != std::string_view::npos)
+            << text;
+      }
+    }
+  }
+}
+
+// What a rule writes for one input does not lean on what it writes for others.
+TEST(Gradients, AreTheSameForEachInputAlone) {
+  for (const OpCase& op_case : CasesWithRules()) {
+    SCOPED_TRACE(op_case.name);
+    try {
+      const OneNode built =
+          BuildOneNode(op_case, DataType::kFloat64, KnownShapes::kAll, 0);
+      const auto together = GradientsOf(built);
+      for (size_t i = 0; i < together.size(); ++i) {
+        const auto alone = GradientsOf(built, DataType::kFloat64, i);
+        ExpectNear(alone[i], together[i], 1e-15,
+                   fmt::format("input {}", built.slots[i]));
+      }
+    } catch (const Error& error) {
+      EXPECT_TRUE(IsLimit(error.what())) << error.what();
+    }
+  }
 }
 
 // On the kernels that train, which differ from the plain ones.
@@ -196,6 +240,66 @@ TEST(Gradients, NoOpIsForgotten) {
   }
 }
 
+// Inputs that are no numbers to learn, though the outputs depend on them:
+// settings, statistics, class weights and labels, frozen quantized weights.
+// Rules leave them out, as those of ONNX Runtime and of PyTorch do.
+bool IsNotLearned(const OpDef& op, size_t input) {
+  const std::map<std::string_view, SlotSet> inputs = {
+      {"BatchNormInternal", {3, 4}},
+      {"BiasDropout", {3}},
+      {"BiasSoftmaxDropout", {2}},
+      {"BitmaskBiasDropout", {3}},
+      {"BitmaskDropout", {1}},
+      {"Dropout", {1}},
+      {"FakeQuant", {1, 2}},
+      {"MatMulBnb4", {2}},
+      {"MatMulNBits", {2, 3}},
+      {"MaxRoiPool", {1}},
+      {"MixedPrecisionScale", {0}},
+      {"NegativeLogLikelihoodLoss", {2}},
+      {"NegativeLogLikelihoodLossInternal", {2}},
+      {"NegativeLogLikelihoodLossInternal2", {2}},
+      {"RoiAlign", {1}},
+      {"Scale", {1}},
+      {"SoftmaxCrossEntropy", {1}},
+      {"SoftmaxCrossEntropyLoss", {2}},
+      {"SoftmaxCrossEntropyLossInternal", {2}},
+      {"SparseSoftmaxCrossEntropy", {2}},
+  };
+  const auto found = inputs.find(op.name);
+  return found != inputs.end() && found->second.contains(input);
+}
+
+// Whether small steps of any element change the outputs. A step may leave
+// what the op takes.
+bool DependsOn(const OpCase& op_case, size_t slot) {
+  OneNode built = BuildOneNode(op_case, DataType::kFloat64, KnownShapes::kAll);
+  SeededFunction f(built);
+  const auto at = std::ranges::find(built.slots, slot);
+  if (at == built.slots.end()) return false;
+  const auto i = static_cast<size_t>(at - built.slots.begin());
+  if (built.values[i].view().type() != DataType::kFloat64) return false;
+  const double before = f(built.values);
+  for (double& x : built.values[i].view().values<double>()) {
+    const double old = std::exchange(x, x + 1e-5);
+    if (std::abs(f(built.values) - before) > 1e-9) return true;
+    x = old;
+  }
+  return false;
+}
+
+// A rule may not leave out an input by calling it one that stops gradients.
+TEST(Gradients, StopOnlyWhereNothingIsLost) {
+  for (const OpCase& op_case : CasesWithRules()) {
+    SCOPED_TRACE(op_case.name);
+    const OpDef& op = *FindOp(op_case.domain, op_case.op, op_case.opset);
+    for (size_t i = 0; i < op_case.inputs.size(); ++i) {
+      if (!op.stops_gradient.contains(i) || IsNotLearned(op, i)) continue;
+      EXPECT_FALSE(DependsOn(op_case, i)) << "input " << i;
+    }
+  }
+}
+
 // --- Straight through
 
 // x -> QuantizeLinear -> DequantizeLinear -> y; the gradients of x and of the
@@ -206,9 +310,10 @@ struct Quantized {
 };
 
 Quantized QuantizedPair(const CaseAttributes& attributes, Shape scale_shape,
-                        DataType type) {
+                        DataType type, std::string_view domain = "") {
   Quantized q;
   q.graph.opset_imports[""] = 21;
+  q.graph.opset_imports["com.microsoft"] = 1;
   q.x = q.graph.AddInput("x",
                          ValueType::OfTensor(DataType::kFloat32, std::nullopt));
   q.scale = q.graph.AddInput(
@@ -222,6 +327,7 @@ Quantized QuantizedPair(const CaseAttributes& attributes, Shape scale_shape,
     Node node;
     node.name = op;
     node.op_type = op;
+    node.domain = domain;
     for (const auto& [name, attribute] : attributes)
       node.SetAttribute(name, attribute);
     node.inputs = {value, q.scale, zero_point};
@@ -264,12 +370,47 @@ TEST(StraightThrough, PassesWhereNothingIsCut) {
   // In steps of 0.5: -2 and 600 lie beyond uint8.
   const OwnedTensor x = Floats32({4}, {0.3, -1, 300, 127.5});
   const OwnedTensor scale = Floats32({}, {0.5});
+  for (const std::string_view domain : {kOnnx, kMicrosoft}) {
+    const auto gradients =
+        GradientsOfPair(QuantizedPair({}, {}, DataType::kUint8, domain),
+                        x.view(), scale.view());
+    EXPECT_EQ(gradients[0], (Numbers64{1, 0, 0, 4}));
+    // q - x / scale inside, the bound where cut:
+    // 1 (1 - 0.6) + 2 * 0 + 3 * 255 + 4 * 0
+    ExpectNear(gradients[1], {765.4}, 1e-6, "scale");
+  }
+}
+
+TEST(StraightThrough, PassesFakeQuantWhereNothingIsCut) {
+  // In steps of 0.5 around 4: -2.5 and 3 lie beyond 0 to 7.
+  const OpCase op_case = {
+      .op = "FakeQuant",
+      .inputs = {In({4}, {0.25, -2.5, 3, 1.4}), In({}, {0.5}), In({1}, {4})},
+      .attributes = {{"quant_min", int64_t{0}}, {"quant_max", int64_t{7}}},
+      .domain = "com.microsoft"};
+  const OneNode built =
+      BuildOneNode(op_case, DataType::kFloat64, KnownShapes::kAll);
+  const Numbers64 dy = ToNumbers(built.seeds[0].view());
+  EXPECT_EQ(GradientsOf(built)[0], (Numbers64{dy[0], 0, 0, dy[3]}));
+}
+
+// One scale for each row of a weight of a real size.
+TEST(StraightThrough, PassesAtARealSize) {
+  constexpr int64_t kRows = 64, kColumns = 300;
+  OwnedTensor x = Floats32({kRows, kColumns}, Numbers64(kRows * kColumns));
+  const OwnedTensor scale = Floats32({kRows}, Numbers64(kRows, 0.125));
+  const auto numbers = x.view().values<float>();
+  Numbers64 expected(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto step = static_cast<int64_t>(i * 7919 % 400) - 200;
+    numbers[i] = static_cast<float>(step) * 0.125f + 0.01f;
+    const bool is_cut = step < -128 || step > 127;
+    expected[i] = is_cut ? 0 : static_cast<double>(i + 1);
+  }
   const auto gradients = GradientsOfPair(
-      QuantizedPair({}, {}, DataType::kUint8), x.view(), scale.view());
-  EXPECT_EQ(gradients[0], (Numbers64{1, 0, 0, 4}));
-  // q - x / scale inside, the bound where cut:
-  // 1 (1 - 0.6) + 2 * 0 + 3 * 255 + 4 * 0
-  ExpectNear(gradients[1], {765.4}, 1e-6, "scale");
+      QuantizedPair({{"axis", int64_t{0}}}, {kRows}, DataType::kInt8), x.view(),
+      scale.view());
+  EXPECT_EQ(gradients[0], expected);
 }
 
 TEST(StraightThrough, HasAScaleForEachChannel) {

@@ -30,6 +30,10 @@ void AddGroupNorm(Cases& cases) {
                       1.99999881, 1.99999642, -3.99999642, -0.499999642,
                       1.49999964, 1.99999762, -1.99999785, 0, 1.99999881,
                       1.99999619, -3.99999666}}},
+       // With two elements a channel any x gives the same y; here are more.
+       {.name = "InstanceNormalization/many elements",
+        .op = "InstanceNormalization",
+        .inputs = {In({2, 3, 5}), In({3}, {1, 2, -1}), In({3}, {0.5, 0, 1})}},
        {.name = "InstanceNormalization/no channels",
         .op = "InstanceNormalization",
         .inputs = {In({2, 0, 3}), In({0}), In({0})},
