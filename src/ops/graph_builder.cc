@@ -140,7 +140,10 @@ Var GraphBuilder::Cast(Var x, DataType type) {
   return Op("Cast", {x}, {{"to", static_cast<int64_t>(type)}}, kOnnx, type);
 }
 
+// Shapes that are computed mean a size of 0 by 0. One that a rule writes down
+// keeps the size of x there.
 Var GraphBuilder::Reshape(Var x, Var shape) {
+  if (!ConstantData(shape)) return ReshapeLiterally(x, shape);
   return Op("Reshape", {x, shape});
 }
 

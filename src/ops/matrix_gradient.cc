@@ -37,14 +37,16 @@ Var GradientOfSharedMatrix(GradientContext& c, Var a, Var dy,
   const auto flat = [&](Var x) {
     const auto& dims = b.dims(x);
     const Dimension last = dims ? dims->back() : Dimension{};
-    Var shape;
-    if (last.value) {
-      shape = b.Ints({-1, *last.value});
-    } else {
-      const Var columns = b.Op("Gather", {b.Shape(x), b.Ints({-1})}, {}, kOnnx);
-      shape = b.Op("Concat", {b.Ints({-1}), columns}, {{"axis", int64_t{0}}});
-    }
-    return b.Reshape(x, shape);
+    if (last.value.value_or(0) > 0)
+      return b.Reshape(x, b.Ints({-1, *last.value}));
+    // Without columns, elements would not tell how many rows there are.
+    const Var shape = b.Shape(x), end = b.Ints({-1});
+    const Var rows = b.Op(
+        "ReduceProd",
+        {b.Op("Slice", {shape, b.Ints({0}), end, b.Ints({0})}), b.Ints({0})});
+    const Var columns = b.Op("Gather", {shape, end});
+    return b.Reshape(x,
+                     b.Op("Concat", {rows, columns}, {{"axis", int64_t{0}}}));
   };
   if (form.trans_b)
     return Product(c, flat(dy), true, flat(a), false, form.alpha, true);

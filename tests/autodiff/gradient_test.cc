@@ -14,6 +14,7 @@
 #include "autodiff/differentiate.h"
 #include "autodiff/gradient_check.h"
 #include "base/throw.h"
+#include "ops/mutation.h"
 #include "ops/registry.h"
 #include "runtime/executor.h"
 #include "strop/error.h"
@@ -54,8 +55,14 @@ bool IsTrainingOp(const OpDef& op) {
          kTrainingOps.contains(std::string(op.name));
 }
 
-// What some rules say they cannot do.
-constexpr std::string_view kLimits[] = {"with spatial = 0"};
+// What some rules say they cannot do; and what ops of the gradient refuse of
+// cases without elements that the forward op lets pass: windows over nothing,
+// indices of nothing.
+constexpr std::string_view kLimits[] = {
+    "with spatial = 0",
+    "the padded input only 0",
+    "is out of range for an axis of size 0",
+};
 
 bool IsLimit(std::string_view text) {
   return std::ranges::any_of(kLimits, [&](std::string_view limit) {
@@ -104,6 +111,29 @@ TEST(Gradients, AgreeWithDifferences) {
 TEST(Gradients, AgreeWhereShapesAreUnknownBeforehand) {
   for (const OpCase& op_case : CasesWithRules())
     ExpectGradient(op_case, KnownShapes::kNone);
+}
+
+bool Runs(const OpCase& op_case) {
+  try {
+    OpRun(op_case, DataType::kFloat64).RunReference();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// What runs on tensors without elements has a gradient there.
+TEST(Gradients, AgreeWithoutElements) {
+  for (const OpCase& op_case : CasesWithRules()) {
+    const OpDef* op = FindOp(op_case.domain, op_case.op, op_case.opset);
+    ForEachEmptied(op_case, *op,
+                   [&](const std::string& what, const OpCase& emptied) {
+                     if (!Runs(emptied)) return;
+                     SCOPED_TRACE(what);
+                     ExpectGradient(emptied, KnownShapes::kAll);
+                     ExpectGradient(emptied, KnownShapes::kNone);
+                   });
+  }
 }
 
 // A rule sees the gradients of some outputs only, of the first or of others.

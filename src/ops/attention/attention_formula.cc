@@ -9,10 +9,11 @@ namespace {
 
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-// int64: numbers, and one more that is of rank 0.
-Var WithSize(GraphBuilder& b, std::vector<int64_t> numbers, Var last) {
-  return b.Op("Concat", {b.Ints(std::move(numbers)), b.Unsqueeze(last, {0})},
-              {{"axis", int64_t{0}}});
+// int64[n] of n sizes of rank 0.
+Var ShapeOf(GraphBuilder& b, std::initializer_list<Var> sizes) {
+  std::vector<Var> parts;
+  for (const Var size : sizes) parts.push_back(b.Unsqueeze(size, {0}));
+  return b.Op("Concat", parts, {{"axis", int64_t{0}}});
 }
 
 }  // namespace
@@ -47,7 +48,9 @@ Var ForbiddenBias(GraphBuilder& b, Var allowed, DataType type) {
 // Sizes are told, not left open: there may be no element to find them by.
 Var SplitHeads(GraphBuilder& b, Var x, int64_t heads) {
   const Var width = b.Op("Div", {SizeOfAxis(b, x, 2), b.Int(heads)});
-  const Var split = b.Reshape(x, WithSize(b, {0, 0, heads}, width));
+  const Var split =
+      b.Reshape(x, ShapeOf(b, {SizeOfAxis(b, x, 0), SizeOfAxis(b, x, 1),
+                               b.Int(heads), width}));
   const Var y = b.Transpose(split, {0, 2, 1, 3});
   const auto dims = b.dims(x);
   if (!dims) return WithRank(b, y, 4);
@@ -61,7 +64,9 @@ Var SplitHeads(GraphBuilder& b, Var x, int64_t heads) {
 
 Var JoinHeads(GraphBuilder& b, Var x) {
   const Var width = SizeOfAxis(b, x, 1) * SizeOfAxis(b, x, 3);
-  return b.Reshape(b.Transpose(x, {0, 2, 1, 3}), WithSize(b, {0, 0}, width));
+  return b.Reshape(
+      b.Transpose(x, {0, 2, 1, 3}),
+      ShapeOf(b, {SizeOfAxis(b, x, 0), SizeOfAxis(b, x, 2), width}));
 }
 
 Var RepeatHeads(GraphBuilder& b, Var x, int64_t heads, int64_t kv_heads) {

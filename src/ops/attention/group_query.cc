@@ -423,6 +423,7 @@ class GroupQueryFormula {
     if (node.Int("do_rotary", 0) == 0) return x;
     const auto angles = b_.static_dims(c_.x(kCosines));
     if (!angles) c_.Fail("the shape of its cosines must be known");
+    if (angles->back() == 0) return x;
     const Var positions =
         b_.Reshape(before_, b_.Ints({-1, 1})) + CountTo(b_, rows_);
     b_.SetDims(positions, std::vector<Dimension>(2));

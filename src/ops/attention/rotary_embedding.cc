@@ -187,8 +187,7 @@ class AngleGradient {
                                 : b_.Op("Div", {width, b_.Ints({heads})});
     const Var count =
         heads == 0 ? b_.Op("Div", {width, size}) : b_.Ints({heads});
-    return b_.Op("Reshape", {x, Joined({Size(x, 0), Size(x, 1), count, size})},
-                 {{"allowzero", int64_t{1}}});
+    return b_.Reshape(x, Joined({Size(x, 0), Size(x, 1), count, size}));
   }
 
   std::pair<Var, Var> PairsOf(Var x) {
