@@ -70,6 +70,7 @@ const ValueInfo* ShapeProbe::info(ValueId id) const {
 void ShapeProbe::Run() {
   for (const NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
+    running_ = id;
     try {
       RunNode(node);
     } catch (const Error& error) {
@@ -179,6 +180,16 @@ std::unique_ptr<ShapeProbe> ShapeProbe::BodyOf(const Node& node,
   return probe;
 }
 
+void ShapeProbe::RunBody(const Node& holder, ShapeProbe& body) {
+  body.Run();
+  for (const NodeError& error : body.errors()) {
+    if (error.code != ErrorCode::kInvalidGraph) continue;
+    errors_.push_back(
+        {running_, error.code,
+         fmt::format("{}, in {}", error.text, Describe(graph_, holder))});
+  }
+}
+
 // What both branches give alike; a size that differs is one that nothing else
 // has. Where the condition is known its branch counts alone.
 void ShapeProbe::RunIf(const Node& node) {
@@ -186,7 +197,7 @@ void ShapeProbe::RunIf(const Node& node) {
                                              BodyOf(node, "else_branch")};
   for (const auto& branch : branches) {
     if (branch == nullptr) return;
-    branch->Run();
+    RunBody(node, *branch);
   }
   const ValueInfo* condition = info(node.input(0));
   if (condition != nullptr && condition->known != nullptr &&
@@ -239,7 +250,7 @@ void ShapeProbe::RunLoop(const Node& node) {
     if (const ValueInfo* initial = info(node.inputs[i]))
       if (!initial->is_list) body->Set(inputs[i], initial->tensor);
   }
-  body->Run();
+  RunBody(node, *body);
   int64_t count = unknown_count_;
   if (const ValueInfo* most = info(node.input(0)))
     if (most->known != nullptr && most->tensor.type == DataType::kInt64 &&
@@ -289,7 +300,7 @@ void ShapeProbe::RunScan(const Node& node, bool has_batch_axis) {
     }
     body->Set(inputs[i], inner);
   }
-  body->Run();
+  RunBody(node, *body);
   const auto outputs = body->graph_.outputs();
   for (size_t i = 0; i < std::min(outputs.size(), node.outputs.size()); ++i) {
     const ValueInfo* inner = body->info(outputs[i]);

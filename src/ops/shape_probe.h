@@ -47,6 +47,9 @@ class ShapeProbe {
   void Set(ValueId id, TensorInfo info);
   void RunNode(const Node& node);
   void RunIf(const Node& node);
+  // Runs the body and keeps what it says of arity and attributes: its other
+  // errors may be of shapes that no iteration has.
+  void RunBody(const Node& holder, ShapeProbe& body);
   // Makes `common` what holds for both; false where type or rank differ.
   bool Meet(TensorInfo& common, const TensorInfo& other);
   void RunLoop(const Node& node);
@@ -67,6 +70,7 @@ class ShapeProbe {
   std::deque<Tensor> known_;
   std::vector<std::unique_ptr<OwnedTensor>> computed_;
   std::vector<NodeError> errors_;
+  NodeId running_;
 };
 
 }  // namespace strop

@@ -79,6 +79,19 @@ TEST_F(Faults, InsideASubgraph) {
   ExpectFault({"[Sigmoid \"then_y\"]", "not 2", "in [If \"other\"]"});
 }
 
+TEST_F(Faults, AnAttributeInsideASubgraph) {
+  Body branch(15), other(15);
+  branch.Capture("x");
+  branch.Op("Concat", {"x", "x"}, "then_y");
+  branch.Output("then_y");
+  other.Capture("x");
+  other.Op("Tanh", {"x"}, "else_y");
+  other.Output("else_y");
+  model_.Op("If", {"c"}, "other",
+            {{"then_branch", branch.Get()}, {"else_branch", other.Get()}});
+  ExpectFault({"[Concat \"then_y\"]", "axis", "in [If \"other\"]"});
+}
+
 TEST(FaultsOfUnknownOps, AreToldOffTheWayToo) {
   ModelBuilder m(15);
   m.Input("x", {-1, 3});
