@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bare models on the command line: check, prepare, and training from them.
+#include "graph/onnx_io.h"
 #include "strop/checkpoint_state.h"
 #include "strop/environment.h"
 #include "tools/golden.h"
@@ -23,6 +24,13 @@ TEST(Check, TellsThatAModelTrains) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(Contains(result.out, "fc1.weight float32 (")) << result.out;
   EXPECT_TRUE(Contains(result.out, "this model can be trained"));
+}
+
+TEST(Check, TellsWhatStaysAsItIs) {
+  const GoldenCase golden("resnet8_bn");
+  const ProgramResult result = RunProgram({"check", ModelOf(golden).string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Contains(result.out, "  (running statistics)")) << result.out;
 }
 
 TEST(Check, AFileThatIsNoModelIsAnError) {
@@ -100,6 +108,45 @@ TEST(TrainBareModel, LossesAreOrts) {
     EXPECT_NEAR(losses[i], expected[i], 5e-6 * expected[0]) << i;
   EXPECT_TRUE(std::filesystem::exists(folder / "out" / "checkpoint"));
   EXPECT_TRUE(std::filesystem::exists(folder / "out" / "model.onnx"));
+}
+
+// Writes the case's model with its tensors in a file of that name, which is
+// as long as "abcde.data".
+void WriteWithData(const GoldenCase& golden, const TemporaryFolder& folder,
+                   const std::string& data_name) {
+  const EncodedOnnx encoded =
+      EncodeOnnx(ReadOnnx(ModelOf(golden), *golden.files), "abcde",
+                 {.external_threshold = 0, .force_external = true});
+  std::string model = encoded.bytes, data;
+  for (size_t at; (at = model.find("abcde.data")) != std::string::npos;)
+    model.replace(at, data_name.size(), data_name);
+  for (const auto& part : encoded.data)
+    data.append(reinterpret_cast<const char*>(part.data()), part.size());
+  WriteText(folder / "model.onnx", model);
+  WriteText(folder / data_name, data);
+}
+
+TEST(TrainBareModel, ItsDataAreNeverOverwritten) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  WriteWithData(golden, folder, "checkpoint");
+  const std::string before = ReadText(folder / "checkpoint");
+  std::filesystem::create_directory(folder / "out");
+  std::filesystem::create_symlink(folder / "checkpoint",
+                                  folder / "out" / "checkpoint");
+  const std::string model = (folder / "model.onnx").string();
+  for (const Arguments& arguments :
+       {Arguments{"prepare", model, "--loss", "cross_entropy", "-o",
+                  folder.path().string()},
+        Arguments{"train", model, "--loss", "cross_entropy"} +
+            golden.TrainInputs(folder, 2) +
+            Arguments{"--steps", "1", "--output", (folder / "out").string()}}) {
+    const ProgramResult result = RunProgram(arguments);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_TRUE(Contains(result.err, "checkpoint would ")) << result.err;
+  }
+  EXPECT_EQ(ReadText(folder / "checkpoint"), before);
+  EXPECT_FALSE(std::filesystem::exists(folder / "training_model.onnx"));
 }
 
 TEST(TrainBareModel, TheModelIsNeverOverwritten) {

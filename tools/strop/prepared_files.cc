@@ -28,6 +28,7 @@ PreparedFiles::PreparedFiles(const std::filesystem::path& model,
       {.num_threads = 1, .log = std::move(log), .files = real_});
   EncodedArtifacts encoded =
       EncodeArtifacts(model, ToArtifactOptions(options), environment);
+  sources_ = std::move(encoded.sources);
   for (EncodedModel& file : encoded.models) {
     files_[folder_ / file.name] =
         std::make_shared<const std::string>(std::move(file.bytes));

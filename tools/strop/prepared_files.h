@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "prepare_options.h"
 #include "strop/platform.h"
@@ -22,6 +23,8 @@ class PreparedFiles final : public FileSystem {
 
   // The folder that is not there: "<model without .onnx>.strop".
   const std::filesystem::path& folder() const { return folder_; }
+  // What the model was read from, its external data too.
+  const std::vector<std::filesystem::path>& sources() const { return sources_; }
 
   bool Exists(const std::filesystem::path& path) override;
   bool IsDirectory(const std::filesystem::path& path) override;
@@ -32,6 +35,7 @@ class PreparedFiles final : public FileSystem {
  private:
   std::shared_ptr<FileSystem> real_;
   std::filesystem::path folder_;
+  std::vector<std::filesystem::path> sources_;
   std::map<std::filesystem::path, std::shared_ptr<const std::string>> files_;
 };
 

@@ -52,12 +52,15 @@ std::filesystem::path OutputFolder(const TrainOptions& options,
   return output;
 }
 
-// What is read is not written over; what cannot be written is said at once.
+using Paths = std::vector<std::filesystem::path>;
+
 #ifndef STROP_NO_AUTODIFF
 // The artifacts of a bare model, made in memory; null where `folder` is one.
+// `sources` are what it was read from.
 std::shared_ptr<FileSystem> PrepareModel(const TrainOptions& options,
                                          const LogSink& log,
-                                         std::filesystem::path* folder) {
+                                         std::filesystem::path* folder,
+                                         Paths* sources) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(*folder, ignored) ||
       (!options.prepare.any() && folder->extension() != ".onnx")) {
@@ -68,20 +71,25 @@ std::shared_ptr<FileSystem> PrepareModel(const TrainOptions& options,
   }
   auto files = std::make_shared<PreparedFiles>(*folder, options.prepare, log);
   *folder = files->folder();
+  *sources = files->sources();
   return files;
 }
 #else
 std::shared_ptr<FileSystem> PrepareModel(const TrainOptions&, const LogSink&,
-                                         std::filesystem::path*) {
+                                         std::filesystem::path*, Paths*) {
   return nullptr;
 }
 #endif
 
-void CheckTargets(const TrainOptions& options, const ArtifactFolder& artifacts,
+// What is read is not written over; what cannot be written is said at once.
+// `sources`: of a bare model.
+void CheckTargets(const TrainOptions& options, const Paths& sources,
+                  const ArtifactFolder& artifacts,
                   const std::filesystem::path& output) {
   WriteGuard guard;
   guard.Protect(artifacts);
   guard.Protect(options.folder);  // a bare model
+  for (const std::filesystem::path& source : sources) guard.Protect(source);
   guard.Protect(options.data);
   guard.Protect(options.validation);
   guard.AllowFolder(output);
@@ -225,6 +233,7 @@ class TrainingRun {
   const TrainOptions& options_;
   Progress progress_;
   std::filesystem::path folder_;
+  Paths sources_;  // of a bare model
   std::shared_ptr<FileSystem> prepared_;
   // Reads and writes the state; its threads never start. How many threads the
   // sessions have is in the checkpoint of a run that is resumed.
@@ -261,13 +270,14 @@ class TrainingRun {
 TrainingRun::TrainingRun(const TrainOptions& options)
     : options_(options),
       folder_(options.folder),
-      prepared_(PrepareModel(options, progress_.log_sink(), &folder_)),
+      prepared_(
+          PrepareModel(options, progress_.log_sink(), &folder_, &sources_)),
       file_environment_(MakeEnvironment(/*threads=*/1)),
       files_(file_environment_->files()),
       artifacts_(ArtifactFolder::Open(folder_, files_)),
       output_(OutputFolder(options, artifacts_, files_)),
       state_(LoadStart(options, artifacts_, output_, *file_environment_)) {
-  CheckTargets(options, artifacts_, output_);
+  CheckTargets(options, sources_, artifacts_, output_);
   if (!artifacts_.optimizer) {
     Throw(ErrorCode::kNotFound,
           "{} has no optimizer_model.onnx, without which nothing can be "
