@@ -51,9 +51,10 @@ Model ReadSource(const ModelSource& source, FileSystem& files,
 // The same file, through links too.
 bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code error;
-  return std::filesystem::equivalent(a, b, error) ||
-         std::filesystem::weakly_canonical(a, error) ==
-             std::filesystem::weakly_canonical(b, error);
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  const std::filesystem::path x = std::filesystem::weakly_canonical(a, error);
+  const std::filesystem::path y = std::filesystem::weakly_canonical(b, error);
+  return !x.empty() && x == y;
 }
 
 void CheckSourcesStay(const std::vector<FileToWrite>& writes,

@@ -119,26 +119,35 @@ bool WeightRoles::IsQuantizedWeight(ValueId id) const {
   return IsReadAs(IsDequantized, id);
 }
 
-bool WeightRoles::IsReadAs(bool (*role)(const Graph&, const Node&, ValueId),
-                           ValueId id) const {
-  for (const NodeId reader : consumers_[static_cast<size_t>(id.index)]) {
-    const Node& node = graph_.node(reader);
-    if (role(graph_, node, id)) return true;
-    if (Passes(node, id) && IsReadAs(role, node.outputs[0])) return true;
-    bool inside = false;
-    ForEachSubgraph(node, [&](const Graph& body) {
-      const ValueId captured = body.Find(graph_.value_name(id));
-      if (captured && body.value(captured).outer && !inside)
-        inside = WeightRoles(body).IsReadAs(role, captured);
-    });
-    if (inside) return true;
+bool WeightRoles::IsReadAs(Role role, ValueId start) const {
+  // Chains of a file may be too long to recurse.
+  std::vector<ValueId> waiting = {start};
+  while (!waiting.empty()) {
+    const ValueId id = waiting.back();
+    waiting.pop_back();
+    for (const NodeId reader : consumers_[static_cast<size_t>(id.index)]) {
+      const Node& node = graph_.node(reader);
+      if (role(graph_, node, id) || IsReadInside(role, node, id)) return true;
+      if (Passes(node, id) && node.output(0)) waiting.push_back(node.output(0));
+    }
   }
   return false;
 }
 
+bool WeightRoles::IsReadInside(Role role, const Node& node, ValueId id) const {
+  bool found = false;
+  ForEachSubgraph(node, [&](const Graph& body) {
+    const ValueId captured = body.Find(graph_.value_name(id));
+    if (captured && body.value(captured).outer && !found)
+      found = WeightRoles(body).IsReadAs(role, captured);
+  });
+  return found;
+}
+
 std::vector<std::string> WeightRoles::PathOf(ValueId id) const {
+  constexpr size_t kMost = 8;
   std::vector<std::string> path;
-  for (;;) {
+  while (path.size() < kMost) {
     const auto& readers = consumers_[static_cast<size_t>(id.index)];
     if (readers.size() != 1) return path;
     const Node& node = graph_.node(readers[0]);
@@ -147,6 +156,8 @@ std::vector<std::string> WeightRoles::PathOf(ValueId id) const {
     path.push_back(node.op_type);
     id = node.outputs[0];
   }
+  path.push_back("...");
+  return path;
 }
 
 }  // namespace strop

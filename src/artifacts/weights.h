@@ -52,8 +52,9 @@ class WeightRoles {
   std::vector<std::string> PathOf(ValueId id) const;
 
  private:
-  bool IsReadAs(bool (*role)(const Graph&, const Node&, ValueId),
-                ValueId id) const;
+  using Role = bool (*)(const Graph&, const Node&, ValueId);
+  bool IsReadAs(Role role, ValueId start) const;
+  bool IsReadInside(Role role, const Node& node, ValueId id) const;
 
   const Graph& graph_;
   std::vector<std::vector<NodeId>> consumers_;

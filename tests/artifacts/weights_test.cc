@@ -135,6 +135,20 @@ TEST(Weights, OfFewBitsStayAndPassTheGradientOn) {
             "");
 }
 
+TEST(Weights, AreFoundBehindAnyNumberOfNodes) {
+  ModelBuilder m(13);
+  m.Input("x", {-1, 3});
+  m.ConstantNode("w", {3, 2}, {1, -1, 0.5, 0.25, 2, -0.5});
+  std::string last = "w";
+  for (size_t i = 0; i < 20000; ++i)
+    last = m.Op("Identity", {last}, "w_" + std::to_string(i));
+  m.Op("MatMul", {"x", last}, "y");
+  m.Output("y");
+  const TrainabilityReport report = CheckModel(m);
+  EXPECT_TRUE(report.can_train());
+  EXPECT_LT(OriginOf(report, "w").size(), 200u);
+}
+
 TEST(Weights, RunningStatisticsAreToldToBeThat) {
   ModelBuilder m(13);
   m.Input("x", {-1, 2, 3});
