@@ -35,7 +35,7 @@ struct ParameterStore;
 class STROP_EXPORT CheckpointState {
  public:
   // Reads ONNX Runtime's checkpoint file, version 1 or 2; tensors that the
-  // file keeps outside are read from `<path>.data`. Throws kNotFound or
+  // file keeps outside are read from `<path>.data`. Throws kNoSuchFile or
   // kInvalidFile.
   static CheckpointState Load(const std::filesystem::path& path,
                               const Environment& environment);
@@ -69,7 +69,8 @@ class STROP_EXPORT CheckpointState {
   // The value itself, in place: reading it is always current, writing to it
   // is seen by the next step. Valid while the state lives.
   Tensor ParameterValue(std::string_view name) const;
-  // Copies `value` into the parameter. Type and shape must be equal.
+  // Copies `value` into the parameter. Throws kTypeMismatch or
+  // kInvalidArgument where type or shape are not equal.
   void UpdateParameter(std::string_view name, const Tensor& value);
   // The gradient buffer; nullopt for a frozen parameter and before a Module
   // was made.

@@ -29,7 +29,9 @@ namespace strop {
 
 enum class ErrorCode {
   kInvalidArgument,  // the caller passed something wrong
-  kNotFound,         // a file or a name does not exist
+  kTypeMismatch,     // a tensor is of another element type than is wanted
+  kNotFound,         // there is no parameter, value, ... of that name
+  kNoSuchFile,       // there is no such file or folder
   kInvalidFile,      // a file is truncated, damaged or of another kind
   kInvalidGraph,     // a model is malformed
   kNotImplemented,   // Strop does not have what the model asks for

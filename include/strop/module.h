@@ -55,8 +55,10 @@ class STROP_EXPORT Module {
   // of TrainingInputNames(). `outputs` is null (nothing is returned) or
   // receives the user outputs; tensors that are in it already are reused
   // where their memory suffices. The first call after construction or
-  // LazyResetGrad overwrites the gradients, later calls add to them. After
-  // an Error the gradients, parameters and a pending reset are as before.
+  // LazyResetGrad overwrites the gradients, later calls add to them. Throws
+  // kTypeMismatch or kInvalidArgument where an input's type or shape is not
+  // the model's, or shapes do not fit together. After an Error the gradients,
+  // parameters and a pending reset are as before.
   void TrainStep(std::span<const Tensor> inputs,
                  std::vector<OwnedTensor>* outputs);
   // The same into memory of the caller, whose types and shapes must be those
@@ -97,7 +99,8 @@ class STROP_EXPORT Module {
   int64_t GetParametersSize(bool trainable_only = true) const;
   // Concatenates the parameters in the order of the training graph's inputs
   // into a float32 tensor of exactly GetParametersSize elements. Another
-  // buffer, or a parameter of another type, throws kInvalidArgument; a nominal
+  // buffer throws kInvalidArgument, a parameter of another type
+  // kTypeMismatch; a nominal
   // state kFailedState.
   void CopyParametersToBuffer(const Tensor& buffer,
                               bool trainable_only = true) const;

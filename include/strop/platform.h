@@ -40,7 +40,7 @@ struct FileToWrite {
   std::vector<std::span<const std::byte>> parts;
 };
 
-// Functions may be called from any thread and throw Error: kNotFound for a
+// Functions may be called from any thread and throw Error: kNoSuchFile for a
 // missing file, kIo for everything else (a folder where a file is wanted,
 // no permission, a full disk). Every text names the path.
 class STROP_EXPORT FileSystem {

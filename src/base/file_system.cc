@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 [[noreturn]] void ThrowSystem(const char* what, const fs::path& path,
                               int error) {
   const bool missing = error == ENOENT || error == ENOTDIR;
-  Throw(missing ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot {} {}: {}",
+  Throw(missing ? ErrorCode::kNoSuchFile : ErrorCode::kIo, "cannot {} {}: {}",
         what, path.string(), std::generic_category().message(error));
 }
 

@@ -41,7 +41,7 @@ std::string LearningRateStepProperty(std::string_view group);
 
 // Reads a checkpoint of version 1 or 2. `path` is where `bytes` came from; an
 // empty path means memory, and then external data is refused. Throws
-// kInvalidFile, and kNotFound for missing external data. Memory use is
+// kInvalidFile, and kNoSuchFile for missing external data. Memory use is
 // bounded by the size of the file, whatever is in it.
 ParameterStore ParseCheckpoint(std::span<const std::byte> bytes,
                                const std::filesystem::path& path,

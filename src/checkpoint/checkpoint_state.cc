@@ -92,7 +92,7 @@ void CheckpointState::UpdateParameter(std::string_view name,
   }
   const Tensor& target = parameter.value;
   if (value.type() != target.type()) {
-    Throw(ErrorCode::kInvalidArgument,
+    Throw(ErrorCode::kTypeMismatch,
           "parameter \"{}\" is {}, the new value is {}", name,
           DataTypeName(target.type()), DataTypeName(value.type()));
   }

@@ -27,7 +27,7 @@ struct OnnxReadOptions {
 
 // Reads a model. Tensor bytes stay in the mapped file where they are aligned.
 // External data is looked for in the folder of `path` and may not leave it.
-// Throws kNotFound, kInvalidFile (truncated, not ONNX; the text says where)
+// Throws kNoSuchFile, kInvalidFile (truncated, not ONNX; the text says where)
 // or kInvalidGraph (duplicate names, a cycle, a value from nowhere).
 Model ReadOnnx(const std::filesystem::path& path, FileSystem& files,
                const OnnxReadOptions& options = {});

@@ -198,7 +198,9 @@ void BoundGraph::FailInput(size_t i, const Tensor& given) const {
     }
     wanted += ")";
   }
-  Throw(ErrorCode::kInvalidArgument,
+  const bool other_type =
+      info.type != DataType::kUndefined && info.type != given.type();
+  Throw(other_type ? ErrorCode::kTypeMismatch : ErrorCode::kInvalidArgument,
         "{}: input \"{}\" is wanted as {}, {} of shape {} was given", title_,
         info.name, wanted, DataTypeName(given.type()),
         given.shape().ToString());
@@ -218,7 +220,8 @@ void BoundGraph::PrepareOutputs(const StepOutputs& outputs) const {
     const Tensor& given = outputs.given[i];
     if (given.type() != made.type() || !(given.shape() == made.shape()) ||
         (given.data() == nullptr && made.element_count() > 0)) {
-      Throw(ErrorCode::kInvalidArgument,
+      Throw(given.type() != made.type() ? ErrorCode::kTypeMismatch
+                                        : ErrorCode::kInvalidArgument,
             "{}: output \"{}\" is {} of shape {}, memory of {} of shape {}{} "
             "was given",
             title_, output_names_[i], DataTypeName(made.type()),

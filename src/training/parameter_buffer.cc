@@ -25,7 +25,7 @@ TensorInfo InfoOf(const ParameterSlot& slot, ParameterStore& store) {
 void CheckBuffer(std::span<const ParameterSlot> slots, ParameterStore& store,
                  const Tensor& buffer, bool trainable_only) {
   if (buffer.type() != DataType::kFloat32) {
-    Throw(ErrorCode::kInvalidArgument,
+    Throw(ErrorCode::kTypeMismatch,
           "parameters are copied as float32, the buffer is {}",
           DataTypeName(buffer.type()));
   }
@@ -33,7 +33,7 @@ void CheckBuffer(std::span<const ParameterSlot> slots, ParameterStore& store,
     if (trainable_only && !slot.requires_grad) continue;
     const TensorInfo info = InfoOf(slot, store);
     if (info.type == DataType::kFloat32) continue;
-    Throw(ErrorCode::kInvalidArgument,
+    Throw(ErrorCode::kTypeMismatch,
           "data types must match: the buffer is float32, the parameter \"{}\" "
           "is {}",
           slot.name, DataTypeName(info.type));

@@ -113,7 +113,7 @@ TEST_F(FileSystemTest, WritesSeveralFilesOrNone) {
   // The third lies in a folder that does not exist.
   both[0].parts = {Bytes("newer a")};
   both.push_back({folder_ / "no" / "c", {Bytes("c")}});
-  ExpectError(ErrorCode::kNotFound, folder_ / "no" / "c",
+  ExpectError(ErrorCode::kNoSuchFile, folder_ / "no" / "c",
               [&] { files_.Write(both); });
   EXPECT_EQ(Read(folder_ / "a"), "new a");
   EXPECT_EQ(Names(), (std::vector<std::string>{"a", "b"}));
@@ -179,10 +179,10 @@ TEST_F(FileSystemTest, WritesThroughALink) {
 }
 
 TEST_F(FileSystemTest, NamesAMissingFile) {
-  ExpectError(ErrorCode::kNotFound, folder_ / "none",
+  ExpectError(ErrorCode::kNoSuchFile, folder_ / "none",
               [&] { files_.Open(folder_ / "none"); });
   Write(folder_ / "f", "x");
-  ExpectError(ErrorCode::kNotFound, folder_ / "f" / "g",
+  ExpectError(ErrorCode::kNoSuchFile, folder_ / "f" / "g",
               [&] { files_.Open(folder_ / "f" / "g"); });
   EXPECT_FALSE(files_.Exists(folder_ / "none"));
 }

@@ -37,7 +37,7 @@ class MemoryFileSystem final : public FileSystem {
     }
     const auto file = files_.find(Key(path));
     if (file == files_.end()) {
-      Throw(ErrorCode::kNotFound, "cannot read {}: there is no such file",
+      Throw(ErrorCode::kNoSuchFile, "cannot read {}: there is no such file",
             path.string());
     }
     return {.bytes = *file->second, .owner = file->second};

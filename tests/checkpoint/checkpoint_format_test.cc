@@ -244,7 +244,7 @@ TEST_F(ExternalCheckpoint, Line09_ExternalDataFromPath) {
 
 TEST_F(ExternalCheckpoint, Line09_MissingOrShortExternalData) {
   Write("dir/c", Build(ExternalFile()));
-  EXPECT_THAT(LoadError(ErrorCode::kNotFound), HasSubstr("dir/c.data"));
+  EXPECT_THAT(LoadError(ErrorCode::kNoSuchFile), HasSubstr("dir/c.data"));
   const Bytes data = ExternalData();
   for (size_t size = 0; size < data.size(); ++size) {
     Write("dir/c.data", Bytes(data.begin(), data.begin() + size));

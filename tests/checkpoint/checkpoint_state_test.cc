@@ -109,8 +109,9 @@ TEST(Conformance, Line47_ParameterErrors) {
   EXPECT_EQ(update("w", Tensor(Shape{1, 2}, values.data())),
             "parameter \"w\" has shape (2), the new value has (1, 2)");
   const std::vector<double> doubles = {1, 2};
-  EXPECT_EQ(update("w", Tensor(Shape{2}, doubles.data())),
-            "parameter \"w\" is float32, the new value is float64");
+  EXPECT_EQ(
+      update("w", Tensor(Shape{2}, doubles.data()), ErrorCode::kTypeMismatch),
+      "parameter \"w\" is float32, the new value is float64");
   EXPECT_EQ(update("w", Tensor(DataType::kFloat32, Shape{2}, nullptr)),
             "the new value of parameter \"w\" has no data");
   EXPECT_THAT(FloatValues(state.ParameterValue("w")),
@@ -188,7 +189,7 @@ TEST(CheckpointState, ABufferMayStartAnywhere) {
 TEST(CheckpointState, LoadNamesTheFile) {
   const World world;
   EXPECT_THAT(
-      ErrorOf(ErrorCode::kNotFound,
+      ErrorOf(ErrorCode::kNoSuchFile,
               [&] { CheckpointState::Load("missing", world.environment); }),
       HasSubstr("missing"));
   world.files->CreateDirectories("folder");

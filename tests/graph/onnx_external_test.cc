@@ -137,7 +137,7 @@ TEST_F(OnnxExternal, MustHoldWhatTheTensorAsks) {
     EXPECT_THAT(ErrorText(), HasSubstr("tensor \"w\"")) << say[1].second;
   }
   WriteModel({{"location", "missing.bin"}});
-  EXPECT_THAT(ErrorText(ErrorCode::kNotFound), HasSubstr("missing.bin"));
+  EXPECT_THAT(ErrorText(ErrorCode::kNoSuchFile), HasSubstr("missing.bin"));
 }
 
 TEST_F(OnnxExternal, ComesBackInsideTheModel) {

@@ -415,7 +415,7 @@ TEST(OnnxIo, AMissingFileIsNotFound) {
     ReadOnnx("no_such_folder/model.onnx", *files);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(e.code(), ErrorCode::kNoSuchFile);
     EXPECT_THAT(e.what(), HasSubstr("model.onnx"));
   }
 }

@@ -141,7 +141,7 @@ TEST_F(ConformanceExport, Line56_Errors) {
   EXPECT_EQ(export_to(path_, {""}).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(export_to(folder_, {"y"}).code, ErrorCode::kIo);
   std::filesystem::remove(eval_path_);
-  EXPECT_EQ(export_to(path_, {"y"}).code, ErrorCode::kNotFound);
+  EXPECT_EQ(export_to(path_, {"y"}).code, ErrorCode::kNoSuchFile);
   EXPECT_FALSE(std::filesystem::exists(path_));
 
   Session from_bytes;

@@ -310,7 +310,7 @@ TEST(Conformance, Line47_ParametersAreReadAndUpdated) {
   EXPECT_EQ(ErrorOf([&] {
               state.UpdateParameter("w", OwnedTensor(DataType::kInt32, {2}));
             }).code,
-            ErrorCode::kInvalidArgument);
+            ErrorCode::kTypeMismatch);
   EXPECT_EQ(session.w(), (Floats{1, -2}));
 }
 
@@ -355,16 +355,19 @@ TEST(Conformance, Line51_OtherBuffersAreRefused) {
     const OwnedTensor wrong_size(DataType::kFloat32, {3});
     const OwnedTensor wrong_type(DataType::kFloat64, {trainable_only ? 2 : 4});
     for (const OwnedTensor* buffer : {&wrong_size, &wrong_type}) {
+      const ErrorCode wanted = buffer == &wrong_size
+                                   ? ErrorCode::kInvalidArgument
+                                   : ErrorCode::kTypeMismatch;
       EXPECT_EQ(ErrorOf([&] {
                   session.module.CopyParametersToBuffer(*buffer,
                                                         trainable_only);
                 }).code,
-                ErrorCode::kInvalidArgument);
+                wanted);
       EXPECT_EQ(ErrorOf([&] {
                   session.module.CopyBufferToParameters(*buffer,
                                                         trainable_only);
                 }).code,
-                ErrorCode::kInvalidArgument);
+                wanted);
     }
   }
   EXPECT_EQ(session.w(), (Floats{1, -2}));
@@ -395,7 +398,7 @@ TEST(Conformance, Line51_ParametersOfOtherTypesAreRefused) {
       to_buffer ? module.CopyParametersToBuffer(buffer, false)
                 : module.CopyBufferToParameters(buffer, false);
     });
-    EXPECT_EQ(thrown.code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(thrown.code, ErrorCode::kTypeMismatch);
     EXPECT_NE(thrown.text.find("the parameter \"n\" is int64"),
               std::string::npos)
         << thrown.text;
@@ -598,7 +601,7 @@ TEST(Module, RefusesMissingAndTruncatedFiles) {
               Module({.train = folder / "no_such_model.onnx"}, &state, {},
                      environment);
             }).code,
-            ErrorCode::kNotFound);
+            ErrorCode::kNoSuchFile);
   EXPECT_EQ(
       ErrorOf([&] { Module({.train = folder}, &state, {}, environment); }).code,
       ErrorCode::kIo);

@@ -9,7 +9,7 @@ ArtifactFolder ArtifactFolder::Open(const std::filesystem::path& folder,
                                     FileSystem& files) {
   if (!files.IsDirectory(folder)) {
     Throw(files.Exists(folder) ? ErrorCode::kInvalidArgument
-                               : ErrorCode::kNotFound,
+                               : ErrorCode::kNoSuchFile,
           "{} is not a folder; wanted one with training artifacts",
           folder.string());
   }
@@ -25,7 +25,7 @@ ArtifactFolder ArtifactFolder::Open(const std::filesystem::path& folder,
       .optimizer = optional_file("optimizer_model.onnx"),
       .checkpoint = folder / kCheckpointName};
   if (!files.Exists(artifacts.train)) {
-    Throw(ErrorCode::kNotFound,
+    Throw(ErrorCode::kNoSuchFile,
           "{} has no training_model.onnx; wanted a folder with training "
           "artifacts",
           folder.string());

@@ -119,7 +119,7 @@ void EvaluateFolder(const EvalOptions& options, const SessionOptions& session,
   const ArtifactFolder artifacts = ArtifactFolder::Open(options.source, files);
   CheckDump(options, &artifacts);
   if (!artifacts.eval) {
-    Throw(ErrorCode::kNotFound, "{} has no eval_model.onnx",
+    Throw(ErrorCode::kNoSuchFile, "{} has no eval_model.onnx",
           options.source.string());
   }
   const std::filesystem::path checkpoint =

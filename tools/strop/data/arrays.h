@@ -6,7 +6,7 @@
 //   auto x = strop::data::ReadArray("train-images-idx3-ubyte.gz", *files);
 //   auto y = strop::data::ReadArray("digits.npz:labels", *files);
 //
-// Every reader throws one Error that names the file: kNotFound, kIo, or
+// Every reader throws one Error that names the file: kNoSuchFile, kIo, or
 // kInvalidFile for what is truncated, damaged or of another kind. Memory is
 // taken only for sizes that the bytes of the file can really hold.
 #pragma once
