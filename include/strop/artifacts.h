@@ -101,6 +101,9 @@ struct ArtifactOptions {
   // Gradients are scaled down to this norm before each step.
   std::optional<float> clip_grad_norm = {};
   bool nominal_checkpoint = false;
+  // The opset of the artifacts, which may be newer than the model's: some
+  // gradients need ops that older opsets lack.
+  std::optional<int64_t> opset = {};
   std::string prefix = {};  // of file names
 };
 

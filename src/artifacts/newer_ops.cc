@@ -141,7 +141,7 @@ Lines NewerOpNotes(const Graph& training) {
   }
   return {fmt::format(
       "the training model holds {}, which opset {} does not have: it runs in "
-      "Strop only; convert the model to opset {} to run it in ONNX Runtime",
+      "Strop only; artifacts of opset {} (--opset) run in ONNX Runtime too",
       list, opset, needed)};
 }
 

@@ -110,7 +110,8 @@ Lines SwitchToTraining(Graph& graph, const std::set<ValueId>& trainable) {
         SwitchDropout(graph, node);
       } else {
         notes.push_back(
-            fmt::format("{} drops nothing: opset {} cannot say that it should",
+            fmt::format("{} drops nothing: opset {} cannot say that it should, "
+                        "opset 12 (--opset) can",
                         Describe(graph, node), graph.opset(kOnnx)));
       }
     }

@@ -16,6 +16,7 @@
 #include "base/throw.h"
 #include "ops/graph_builder.h"
 #include "ops/infer_shapes.h"
+#include "passes/convert_opset.h"
 #include "passes/passes.h"
 
 namespace strop {
@@ -168,6 +169,10 @@ TrainingModels MakeTrainingModels(
     Model base, const ArtifactOptions& options, std::optional<Model> loss_model,
     std::span<const CustomOpDomain* const> custom_ops) {
   Graph& graph = base.graph;
+  if (options.opset) {
+    InferShapes(graph, custom_ops);
+    ConvertOpset(base, *options.opset);
+  }
   const Weights weights = FindWeights(graph);
   const auto [loss, names_used] =
       AddLoss(graph, options, loss_model, custom_ops);

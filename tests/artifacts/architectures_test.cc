@@ -162,13 +162,19 @@ class Trains
     EXPECT_EQ(trained, expected.size());
   }
 
+  // A few steps of SGD.
+  void TrainAndCompare(ArtifactOptions options) const;
+
   std::shared_ptr<FileSystem> files_ = FileSystem::Default();
   std::filesystem::path folder_;
   golden::Arrays inputs_, expected_;
 };
 
-TEST_P(Trains, AsInPyTorch) {
-  ArtifactOptions options;
+TEST_P(Trains, AsInPyTorch) { TrainAndCompare({}); }
+
+TEST_P(Trains, AsInPyTorchInANewerOpset) { TrainAndCompare({.opset = 21}); }
+
+void Trains::TrainAndCompare(ArtifactOptions options) const {
   options.losses = {{.kind = architecture().loss}};
   options.optimizer = OptimizerKind::kSgd;
   PreparedModel model(Source(), options);

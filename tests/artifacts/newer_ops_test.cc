@@ -26,9 +26,9 @@ std::vector<std::string> NotesAt(int64_t opset) {
 }
 
 TEST(NewerOps, AreToldWithTheOpsetThatHasThem) {
-  const std::string note =
-      LineWith(NotesAt(7), {"opset 7 does not have", "runs in Strop only",
-                            "MaxPool with Indices", "Sign", "to opset 9"});
+  const std::string note = LineWith(
+      NotesAt(7), {"opset 7 does not have", "runs in Strop only",
+                   "MaxPool with Indices", "Sign", "opset 9 (--opset)"});
   EXPECT_NE(note, "") << testing::PrintToString(NotesAt(7));
   EXPECT_EQ(LineWith({LineWith(NotesAt(8), {"does not have"})}, {"MaxPool"}),
             "");

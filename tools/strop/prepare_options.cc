@@ -105,6 +105,9 @@ void AddPrepareOptions(CLI::App& verb, PrepareOptions& options) {
                   "(default: the model's outputs)")
       ->delimiter(',')
       ->allow_extra_args(false);
+  verb.add_option("--opset", options.opset,
+                  "Opset of the artifacts, if newer than the model's")
+      ->check(CLI::PositiveNumber);
   verb.add_option("--optimizer", options.optimizer, "adamw (default) or sgd")
       ->check(CLI::IsMember({"adamw", "sgd"}));
   verb.add_option("--clip", options.clip,
@@ -127,6 +130,7 @@ ArtifactOptions ToArtifactOptions(const PrepareOptions& options) {
   artifacts.optimizer =
       options.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
   artifacts.clip_grad_norm = options.clip;
+  artifacts.opset = options.opset;
   if (options.weight_decay) {
     if (options.optimizer != "adamw")
       ThrowUsage("--weight-decay needs --optimizer adamw");

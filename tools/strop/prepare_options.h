@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ struct PrepareOptions {
   std::vector<std::string> outputs;
   std::string optimizer = "adamw";
   std::optional<float> clip, weight_decay;
+  std::optional<int64_t> opset;
 
   bool any() const { return !losses.empty() || !loss_model.empty(); }
 };
