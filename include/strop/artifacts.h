@@ -158,6 +158,8 @@ struct TrainabilityReport {
   std::vector<std::string> blockers;
   // Nodes whose shapes could not be inferred.
   std::vector<std::string> notes;
+  // What keeps ONNX Runtime from running the training model that Strop runs.
+  std::vector<std::string> strop_only;
 
   bool can_train() const {
     for (const ParameterReport& parameter : parameters)

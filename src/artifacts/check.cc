@@ -42,10 +42,10 @@ std::vector<ValueId> FloatOutputs(const Graph& graph) {
 }
 
 // What only shows when the gradients are written.
-std::vector<std::string> TryGradients(
-    Graph graph, const std::vector<ValueId>& outputs,
-    const std::vector<ValueId>& parameters,
-    std::span<const CustomOpDomain* const> custom_ops) {
+void TryGradients(Graph graph, const std::vector<ValueId>& outputs,
+                  const std::vector<ValueId>& parameters,
+                  std::span<const CustomOpDomain* const> custom_ops,
+                  TrainabilityReport& report) {
   std::vector<ValueId> seeds;
   for (const ValueId id : outputs) {
     ValueType type = graph.value(id).type;
@@ -54,10 +54,13 @@ std::vector<std::string> TryGradients(
   }
   try {
     Differentiate(graph, outputs, seeds, parameters, {.custom = custom_ops});
-    return {};
   } catch (const Error& error) {
-    return {error.what()};
+    report.blockers.push_back(error.what());
+    return;
   }
+  report.strop_only = StropOpNotes(graph);
+  const Lines newer = NewerOpNotes(graph);
+  report.strop_only.insert(report.strop_only.end(), newer.begin(), newer.end());
 }
 
 // What is there, whatever trains.
@@ -134,7 +137,7 @@ TrainabilityReport CheckTrainabilityOf(
   }
   AddBlockers(reach.Blockers(), FaultsOf(graph, inference, custom_ops), report);
   if (report.blockers.empty() && !reaching.empty())
-    report.blockers = TryGradients(graph, outputs, reaching, custom_ops);
+    TryGradients(graph, outputs, reaching, custom_ops, report);
   return report;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-std::vector<std::string> NotesAt(int64_t opset) {
+ModelBuilder ModelAt(int64_t opset) {
   ModelBuilder m(opset);
   m.Input("x", {-1, 1, 6, 6});
   m.Parameter("w", {2, 1, 3, 3});
@@ -19,8 +19,13 @@ std::vector<std::string> NotesAt(int64_t opset) {
   m.Op("MaxPool", {"h"}, "p", {{"kernel_shape", Ints{2, 2}}});
   m.Op("Abs", {"p"}, "y");
   m.Output("y");
-  return PreparedModel(m, {.losses = {{.kind = LossKind::kMeanSquaredError}},
-                           .optimizer = OptimizerKind::kNone})
+  return m;
+}
+
+std::vector<std::string> NotesAt(int64_t opset) {
+  return PreparedModel(ModelAt(opset),
+                       {.losses = {{.kind = LossKind::kMeanSquaredError}},
+                        .optimizer = OptimizerKind::kNone})
       .report()
       .notes;
 }
@@ -34,7 +39,14 @@ TEST(NewerOps, AreToldWithTheOpsetThatHasThem) {
             "");
 }
 
+TEST(NewerOps, CheckTellsOfThemToo) {
+  EXPECT_NE(LineWith(CheckModel(ModelAt(7)).strop_only,
+                     {"opset 7 does not have", "MaxPool with Indices"}),
+            "");
+}
+
 TEST(NewerOps, AreNoneInANewOpset) {
+  EXPECT_TRUE(CheckModel(ModelAt(13)).strop_only.empty());
   EXPECT_EQ(LineWith(NotesAt(13), {"does not have"}), "");
 }
 

@@ -54,6 +54,7 @@ int RunCheck(const std::filesystem::path& model) {
   PrintParameters(report);
   PrintList("what stays as it is:", report.untrained);
   PrintList("shapes that are not known beforehand:", report.notes);
+  PrintList("what ONNX Runtime cannot run:", report.strop_only);
   PrintList("what stands in the way:", report.blockers);
   if (report.can_train()) {
     fmt::print("this model can be trained\n");
