@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains ONNX models where they run.
+
+>>> import strop
+>>> state = strop.CheckpointState.load_checkpoint("checkpoint")    # doctest: +SKIP
+>>> module = strop.Module("training_model.onnx", state)            # doctest: +SKIP
+>>> optimizer = strop.Optimizer("optimizer_model.onnx", module)    # doctest: +SKIP
+>>> loss = module(images, labels)                                  # doctest: +SKIP
+>>> optimizer.step(); module.lazy_reset_grad()                     # doctest: +SKIP
+"""
+
+from collections.abc import Mapping as _Mapping
+
+from ._core import (
+    CheckpointState,
+    LinearLRScheduler,
+    Module,
+    Optimizer,
+    Parameter,
+    SessionOptions,
+    __version__,
+)
+from ._core import Parameters as _Parameters
+from ._core import Properties as _Properties
+from ._errors import Error
+
+_Mapping.register(_Parameters)
+_Mapping.register(_Properties)
+
+__all__ = [
+    "CheckpointState",
+    "Error",
+    "LinearLRScheduler",
+    "Module",
+    "Optimizer",
+    "Parameter",
+    "SessionOptions",
+    "__version__",
+]
