@@ -122,6 +122,17 @@ ArrayIn::ArrayIn(nb::handle object, const std::string& name) {
   tensor_ = Tensor(type, ShapeOf(array_), const_cast<void*>(array_.data()));
 }
 
+ArraysIn::ArraysIn(const nb::args& objects,
+                   const std::vector<std::string>& names) {
+  arrays_.reserve(objects.size());
+  tensors_.reserve(objects.size());
+  for (size_t i = 0; i < objects.size(); ++i) {
+    arrays_.emplace_back(
+        objects[i], i < names.size() ? names[i] : "input " + std::to_string(i));
+    tensors_.push_back(arrays_.back().tensor());
+  }
+}
+
 nb::object ToNumpy(OwnedTensor tensor) {
   auto* owned = new OwnedTensor(std::move(tensor));
   const nb::capsule owner(

@@ -24,6 +24,7 @@ void BindState(nb::module_& module);
 void BindSessionOptions(nb::module_& module);
 void BindTraining(nb::module_& module);
 void BindArtifacts(nb::module_& module);
+void BindFunction(nb::module_& module);
 void BindProgram(nb::module_& module);
 
 // The one environment of the process, made when it is first needed.
@@ -46,6 +47,17 @@ class ArrayIn {
   nb::object keep_;
   nb::ndarray<nb::ro> array_;
   Tensor tensor_;
+};
+
+// All inputs of a step; `names` are for errors.
+class ArraysIn {
+ public:
+  ArraysIn(const nb::args& objects, const std::vector<std::string>& names);
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+
+ private:
+  std::vector<ArrayIn> arrays_;
+  std::vector<Tensor> tensors_;
 };
 
 // A NumPy array that takes over the tensor's memory.

@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
   BindState(module);
   BindTraining(module);
   BindArtifacts(module);
+  BindFunction(module);
   BindProgram(module);
 }
 

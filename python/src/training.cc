@@ -47,17 +47,8 @@ class ModuleObject {
       }
       if (!value.is_none()) out = value;
     }
-    // Views of the arrays that follow.
-    std::vector<ArrayIn> arrays;
-    std::vector<Tensor> tensors;
-    arrays.reserve(inputs.size());
-    const auto& names = InputNames();
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      arrays.emplace_back(inputs[i],
-                          i < names.size() ? names[i] : std::to_string(i));
-      tensors.push_back(arrays.back().tensor());
-    }
-    return out ? StepInto(tensors, out) : Step(tensors);
+    const ArraysIn arrays(inputs, InputNames());
+    return out ? StepInto(arrays.tensors(), out) : Step(arrays.tensors());
   }
 
   const std::vector<std::string>& InputNames() const {

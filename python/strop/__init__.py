@@ -13,6 +13,7 @@ from collections.abc import Mapping as _Mapping
 
 from ._core import (
     CheckpointState,
+    Function,
     LinearLRScheduler,
     Module,
     Optimizer,
@@ -23,6 +24,7 @@ from ._core import (
 from ._core import Parameters as _Parameters
 from ._core import Properties as _Properties
 from ._errors import Error
+from ._gradient import Gradients, grad
 
 _Mapping.register(_Parameters)
 _Mapping.register(_Properties)
@@ -30,10 +32,13 @@ _Mapping.register(_Properties)
 __all__ = [
     "CheckpointState",
     "Error",
+    "Function",
+    "Gradients",
     "LinearLRScheduler",
     "Module",
     "Optimizer",
     "Parameter",
     "SessionOptions",
     "__version__",
+    "grad",
 ]

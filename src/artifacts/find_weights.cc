@@ -5,6 +5,7 @@
 #include "artifacts/weights.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
+#include "passes/passes.h"
 
 namespace strop {
 namespace {
@@ -26,14 +27,6 @@ void ConstantsToInitializers(Graph& graph) {
     graph.RemoveNode(id);
     graph.AddInitializer(std::move(copy));
   }
-}
-
-// Initializers that are declared as inputs too (IR 3) have their value alone.
-void UndeclareInitializers(Graph& graph) {
-  std::vector<ValueId> inputs;
-  for (const ValueId id : graph.inputs())
-    if (!graph.value(id).initializer) inputs.push_back(id);
-  graph.SetInputs(std::move(inputs));
 }
 
 // All elements are equal, bit for bit.

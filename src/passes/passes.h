@@ -19,6 +19,8 @@ void FuseGelu(Graph& graph);
 void FuseLayerNorm(Graph& graph);
 void FuseAccumulate(Graph& graph);
 void WriteBatchNormStatistics(Graph& graph);
+// Initializers that are declared as inputs too (IR 3) have their value alone.
+void UndeclareInitializers(Graph& graph);
 // Takes out nodes that neither an output nor a write into an input needs,
 // and initializers that nobody reads.
 void RemoveDead(Graph& graph);

@@ -27,8 +27,9 @@ LAYERS = {
     "providers": 5,
     "training": 6,
     "artifacts": 6,
-    "capi": 7,
-    "tools": 8,
+    "function": 7,
+    "capi": 8,
+    "tools": 9,
 }
 
 # Public headers by room. A new header needs a line here.
@@ -47,6 +48,7 @@ PUBLIC = {
     "lr_scheduler.h": "training",
     "training_session.h": "training",
     "artifacts.h": "artifacts",
+    "function.h": "function",
     "strop.h": "training",
     "c_api.h": "capi",
 }
