@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""generate_artifacts and its enums, as onnxruntime.training.artifacts has them."""
+
+from strop.artifacts import LossType, OptimType, generate_artifacts
+
+__all__ = ["LossType", "OptimType", "generate_artifacts"]
