@@ -160,10 +160,16 @@ void BindArtifacts(nb::module_& module) {
         return ReportOf(report);
       },
       "model"_a, "options"_a, "folder"_a,
+      nb::sig("def generate_artifacts(model: object, options: ArtifactOptions, "
+              "folder: object) -> dict[str, typing.Any]"),
       "Writes the artifacts into the folder; returns the report.");
-  module.def("make_artifacts", &MakeArtifacts, "model"_a, "options"_a,
-             "({file name: bytes}, report).");
+  module.def(
+      "make_artifacts", &MakeArtifacts, "model"_a, "options"_a,
+      nb::sig("def make_artifacts(model: object, options: ArtifactOptions) "
+              "-> tuple[dict[str, bytes], dict[str, typing.Any]]"),
+      "({file name: bytes}, report).");
   module.def("check", &Check, "model"_a,
+             nb::sig("def check(model: object) -> dict[str, typing.Any]"),
              "What of the model can be trained, as a dict.");
 }
 

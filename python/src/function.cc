@@ -78,6 +78,8 @@ void BindFunction(nb::module_& module) {
            "outputs"_a = std::vector<std::string>{}, "seeded"_a = false,
            "session_options"_a = nb::none())
       .def("__call__", &FunctionObject::Call,
+           nb::sig("def __call__(self, *inputs: object) -> "
+                   "tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]"),
            "({name: output}, {name: gradient}) as NumPy arrays.")
       .def("input_names", &FunctionObject::InputNames)
       .def("output_names", &FunctionObject::OutputNames);

@@ -3,7 +3,7 @@
 
 NB_MODULE(_core, module) {
   module.doc() = "Strop's core; import the package strop instead.";
-  module.attr("__version__") = STROP_VERSION;
+  module.attr("version") = STROP_VERSION;
   using namespace strop::python;
   BindErrors(module);
   BindSessionOptions(module);

@@ -86,18 +86,22 @@ void BindParameter(nb::module_& module) {
                    "Whether training changes it.")
       .def_prop_rw(
           "data", [](const Parameter& p) { return CopyToNumpy(p.value()); },
-          &SetData, nb::for_setter(nb::arg("value")),
+          &SetData, nb::for_getter(nb::sig("def data(self) -> numpy.ndarray")),
+          nb::for_setter(nb::sig("def data(self, value: object, /) -> None")),
           "A copy of the value as a NumPy array; assigning copies an array of "
           "the same type and shape into it.")
       .def_prop_ro("grad", &Gradient,
+                   nb::sig("def grad(self) -> numpy.ndarray | None"),
                    "A copy of the gradient; None for a frozen parameter, or "
                    "before a Module was made.")
       .def(
           "view",
           [](const Parameter& p) { return ViewAsNumpy(p.value(), p.owner); },
+          nb::sig("def view(self) -> numpy.ndarray"),
           "The value itself, in place: writing to the array is seen by the "
           "next step.")
       .def("grad_view", &GradientView,
+           nb::sig("def grad_view(self) -> numpy.ndarray | None"),
            "The gradient itself, in place, or None; see grad.")
       .def("__repr__", &Repr);
 }
@@ -114,10 +118,15 @@ void BindParameters(nb::module_& module) {
       .def("__contains__", &Contains<Parameters>)
       .def("__len__", [](const Parameters& p) { return p.names().size(); })
       .def("keys", &NamesOf<Parameters>)
-      .def("values", &ValuesOf<Parameters>)
-      .def("items", &ItemsOf<Parameters>)
-      .def("get", &ValueOr<Parameters>, "key"_a, "default"_a = nb::none())
-      .def("__iter__", &IteratorOf<Parameters>)
+      .def("values", &ValuesOf<Parameters>,
+           nb::sig("def values(self) -> list[Parameter]"))
+      .def("items", &ItemsOf<Parameters>,
+           nb::sig("def items(self) -> list[tuple[str, Parameter]]"))
+      .def("get", &ValueOr<Parameters>, "key"_a, "default"_a = nb::none(),
+           nb::sig("def get(self, key: object, default: typing.Any = None) "
+                   "-> typing.Any"))
+      .def("__iter__", &IteratorOf<Parameters>,
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
       .def("__repr__", &ReprOf<Parameters>);
 }
 
@@ -132,10 +141,15 @@ void BindProperties(nb::module_& module) {
       .def("__contains__", &Contains<Properties>)
       .def("__len__", [](const Properties& p) { return p.names().size(); })
       .def("keys", &NamesOf<Properties>)
-      .def("values", &ValuesOf<Properties>)
-      .def("items", &ItemsOf<Properties>)
-      .def("get", &ValueOr<Properties>, "key"_a, "default"_a = nb::none())
-      .def("__iter__", &IteratorOf<Properties>)
+      .def("values", &ValuesOf<Properties>,
+           nb::sig("def values(self) -> list[int | float | str]"))
+      .def("items", &ItemsOf<Properties>,
+           nb::sig("def items(self) -> list[tuple[str, int | float | str]]"))
+      .def("get", &ValueOr<Properties>, "key"_a, "default"_a = nb::none(),
+           nb::sig("def get(self, key: object, default: typing.Any = None) "
+                   "-> typing.Any"))
+      .def("__iter__", &IteratorOf<Properties>,
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
       .def("__repr__", &ReprOf<Properties>);
 }
 

@@ -164,6 +164,8 @@ void BindModule(nb::module_& module) {
            "train_model_uri"_a, "state"_a, "eval_model_uri"_a = nb::none(),
            "device"_a = "cpu", "session_options"_a = nb::none())
       .def("__call__", &ModuleObject::Call,
+           nb::sig("def __call__(self, *inputs: object, out: object = None) -> "
+                   "typing.Any"),
            "A train step in training mode, else a pass of the eval model.\n\n"
            "Inputs are arrays in the order of input_names(), of exactly the "
            "model's types. Returns the one output as an array, or a tuple of "
@@ -177,6 +179,7 @@ void BindModule(nb::module_& module) {
             nb::cast<ModuleObject&>(self).training = mode;
             return self;
           },
+          nb::sig("def train(self, mode: bool = True) -> Module"),
           "mode"_a = true, "Sets the mode; returns the module.")
       .def(
           "eval",
@@ -184,7 +187,7 @@ void BindModule(nb::module_& module) {
             nb::cast<ModuleObject&>(self).training = false;
             return self;
           },
-          "train(False).")
+          nb::sig("def eval(self) -> Module"), "train(False).")
       .def(
           "lazy_reset_grad",
           [](ModuleObject& self) { self.module().LazyResetGrad(); },
@@ -200,6 +203,8 @@ void BindModule(nb::module_& module) {
           },
           "trainable_only"_a = true, "Elements of all parameters.")
       .def("get_contiguous_parameters", &ModuleObject::ContiguousParameters,
+           nb::sig("def get_contiguous_parameters(self, trainable_only: bool = "
+                   "False) -> numpy.ndarray"),
            "trainable_only"_a = false,
            "A copy of all parameters, one after the other: float32 [n].")
       .def("copy_buffer_to_parameters", &ModuleObject::CopyBuffer, "buffer"_a,
@@ -216,7 +221,9 @@ void BindModule(nb::module_& module) {
             self.module().WriteProfile(PathOf(path));
           },
           "path"_a, "Writes collected times as a Chrome trace.")
-      .def_prop_ro("state", &ModuleObject::state);
+      .def_prop_ro("state", &ModuleObject::state,
+                   nb::sig("def state(self) -> CheckpointState"),
+                   "The state that the module trains.");
 }
 
 }  // namespace

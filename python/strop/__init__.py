@@ -11,6 +11,7 @@
 
 from collections.abc import Mapping as _Mapping
 
+from . import _core
 from ._core import (
     CheckpointState,
     Function,
@@ -19,19 +20,23 @@ from ._core import (
     Optimizer,
     Parameter,
     SessionOptions,
-    __version__,
 )
 from ._core import Parameters as _Parameters
 from ._core import Properties as _Properties
 from ._errors import Error
+from ._fit import Epoch, FitResult, fit
 from ._gradient import Gradients, grad
+
+__version__: str = _core.version
 
 _Mapping.register(_Parameters)
 _Mapping.register(_Properties)
 
 __all__ = [
     "CheckpointState",
+    "Epoch",
     "Error",
+    "FitResult",
     "Function",
     "Gradients",
     "LinearLRScheduler",
@@ -40,5 +45,6 @@ __all__ = [
     "Parameter",
     "SessionOptions",
     "__version__",
+    "fit",
     "grad",
 ]

@@ -36,7 +36,7 @@ def _is_bfloat16(dtype: np.dtype) -> bool:
 def from_bfloat16_bits(bits: np.ndarray, _: str) -> np.ndarray:
     """Bits as ml_dtypes.bfloat16; as uint16 where ml_dtypes is not installed."""
     try:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         return bits
     return bits.view(ml_dtypes.bfloat16)

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""strop.fit: the whole of a training run in one call."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._core import CheckpointState, Function, LinearLRScheduler, Module, Optimizer, SessionOptions
+from ._data import ArrayBatches, Batches, batches_of
+from ._errors import FailedStateError, InvalidArgumentError
+
+LOSSES = {
+    "cross_entropy": _core.LossKind.CROSS_ENTROPY,
+    "mse": _core.LossKind.MSE,
+    "l1": _core.LossKind.L1,
+    "bce": _core.LossKind.BCE_WITH_LOGITS,
+}
+OPTIMIZERS = {"adamw": _core.OptimizerKind.ADAMW, "sgd": _core.OptimizerKind.SGD}
+FILES = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
+
+
+@dataclass
+class Epoch:
+    """What callbacks see after an epoch."""
+
+    number: int  # from 1
+    metrics: dict[str, float]  # loss, learning_rate, and with validation data val_loss (and val_accuracy)
+    module: Module
+    optimizer: Optimizer
+
+
+Callback = Callable[[Epoch], "bool | None"]
+
+
+@dataclass
+class FitResult:
+    """A trained model. `history` holds a list per metric, one number an epoch."""
+
+    module: Module
+    optimizer: Optimizer
+    outputs: list[str]
+    _folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+    history: dict[str, list[float]] = field(default_factory=dict)
+    stopped: str = "epochs"  # or "early_stopping", "callback", "interrupted"
+    best_epoch: int = 0  # whose parameters these are; 0: the last one's
+    _function: Function | None = field(default=None, repr=False)
+
+    @property
+    def state(self) -> CheckpointState:
+        return self.module.state
+
+    def predict(self, *inputs: Any) -> np.ndarray | tuple[np.ndarray, ...]:
+        """The model's outputs for its inputs, without a target: one array, or a tuple."""
+        if self._function is None:
+            path = os.path.join(self._folder.name, "tuned.onnx")
+            self.export(path)
+            self._function = Function(path)
+        outputs, _ = self._function(*inputs)
+        arrays = tuple(outputs.values())
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    def export(self, path: str | os.PathLike[str], outputs: Sequence[str] | None = None) -> None:
+        """Writes an .onnx file for inference with the trained parameters."""
+        names = list(outputs) if outputs is not None else self.outputs
+        if not names:
+            raise FailedStateError("export: the artifacts have no output beside the loss; name the values to export")
+        self.module.export_model_for_inferencing(path, names)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the four artifacts; the checkpoint holds the trained parameters and the optimizer's state."""
+        target = pathlib.Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        for entry in os.scandir(self._folder.name):
+            if entry.name.startswith(FILES[:3]):
+                shutil.copyfile(entry.path, target / entry.name)
+        CheckpointState.save_checkpoint(self.state, target / "checkpoint", include_optimizer_state=True)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draws the history with matplotlib; returns the figure, and writes it to `path` if one is given."""
+        from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        figure = Figure(figsize=(6, 4), layout="constrained")
+        axes = figure.add_subplot()
+        epochs = range(1, len(self.history["loss"]) + 1)
+        for name, values in self.history.items():
+            if name.endswith("loss"):
+                axes.plot(epochs, values, marker="o", markersize=3, label=name)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("loss")
+        axes.legend()
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+def fit(
+    model: Any,
+    data: Any,
+    *,
+    loss: str | None = None,
+    validation: Any = None,
+    epochs: int = 1,
+    batch_size: int = 32,
+    learning_rate: float = 1e-3,
+    optimizer: str = "adamw",
+    weight_decay: float = 0.0,
+    clip_grad_norm: float | None = None,
+    train: Sequence[str] = (),
+    freeze: Sequence[str] = (),
+    warmup_steps: int | None = None,
+    shuffle: bool = True,
+    seed: int = 0,
+    early_stopping: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
+    options: SessionOptions | None = None,
+) -> FitResult:
+    """Trains a model on arrays or batches.
+
+    Args:
+        model: an .onnx file, bytes or an onnx.ModelProto; or a folder of training artifacts, which bring their loss
+            and optimizer themselves.
+        data: (inputs..., target) arrays, a dict of arrays by input name, or an iterable of batches that are such (a
+            torch DataLoader). The target of "cross_entropy" is called "labels": int64 [n, ...]; of the others
+            "target". Types must be exactly the model's.
+        loss: "cross_entropy", "mse", "l1" or "bce" (with logits); None where the model's first output is the loss.
+        validation: data like `data`, or with arrays the fraction of the samples to hold out (the last ones).
+        epochs, batch_size, shuffle, seed: as usual; a batch size for arrays only.
+        learning_rate: with `warmup_steps` (0 or more) it rises linearly from 0 during them and falls to 0 at the end.
+        optimizer: "adamw" or "sgd"; weight_decay and clip_grad_norm belong to it.
+        train, freeze: names or globs of parameters; all by default.
+        early_stopping: epochs without a better (validation) loss after which to stop.
+        callbacks: called with an Epoch after each; training stops where one returns True.
+        progress: a bar of tqdm, where it is installed; by default if standard error is a terminal.
+
+    With validation data, the parameters of the best epoch are the result's. Ctrl-C ends the training, not the
+    program: the result says stopped == "interrupted".
+
+    Raises:
+        strop.Error: as ValueError, TypeError or KeyError where arguments, data and model do not fit together, before
+            anything is trained.
+    """
+    if epochs < 1 or batch_size < 1:
+        raise InvalidArgumentError(f"epochs and batch_size are 1 or more, got {epochs} and {batch_size}")
+    folder: tempfile.TemporaryDirectory[str] = tempfile.TemporaryDirectory(prefix="strop-fit-")
+    outputs = _artifacts_into(folder.name, model, loss, optimizer, weight_decay, clip_grad_norm, train, freeze)
+    paths = [os.path.join(folder.name, name) for name in FILES]
+    state = CheckpointState.load_checkpoint(paths[3])
+    module = Module(paths[0], state, paths[1], session_options=options)
+    updates = Optimizer(paths[2], module)
+
+    names = module.input_names()
+    generator = np.random.default_rng(seed) if shuffle else None
+    batches = batches_of(data, names, batch_size, generator)
+    held: Batches | None = None
+    if isinstance(validation, float):
+        if not isinstance(batches, ArrayBatches):
+            raise InvalidArgumentError("validation: a fraction needs data that are arrays")
+        batches, held = batches.split(validation)
+    elif validation is not None:
+        held = batches_of(validation, names, batch_size, None)
+
+    updates.set_learning_rate(learning_rate)
+    scheduler = None
+    if warmup_steps is not None:
+        if len(batches) == 0:
+            raise InvalidArgumentError("warmup_steps: a schedule needs data whose number of batches is known")
+        scheduler = LinearLRScheduler(updates, warmup_steps, epochs * len(batches), learning_rate)
+
+    result = FitResult(module, updates, outputs, folder)
+    labels = names.index("labels") if loss == "cross_entropy" and "labels" in names else None
+    run = _Run(result, batches, held, scheduler, labels, epochs, early_stopping, callbacks)
+    run.train(_progress_wanted(progress))
+    return result
+
+
+# --- Artifacts
+
+
+def _artifacts_into(
+    folder: str,
+    model: Any,
+    loss: str | None,
+    optimizer: str,
+    weight_decay: float,
+    clip_grad_norm: float | None,
+    train: Sequence[str],
+    freeze: Sequence[str],
+) -> list[str]:
+    """Makes the artifacts, or copies those of a folder. Returns the model's own outputs among theirs."""
+    if isinstance(model, (str, os.PathLike)) and os.path.isdir(model):
+        if loss is not None or train or freeze:
+            raise InvalidArgumentError("artifacts bring their loss and parameters: leave out loss, train and freeze")
+        for path in pathlib.Path(model).iterdir():
+            if path.name.startswith(FILES):
+                shutil.copyfile(path, os.path.join(folder, path.name))
+        return []
+    settings = _core.ArtifactOptions()
+    if loss is not None:
+        made = _core.Loss()
+        made.kind = _choice("loss", loss, LOSSES)
+        settings.losses = [made]
+    settings.optimizer = _choice("optimizer", optimizer, OPTIMIZERS)
+    adamw = _core.AdamWOptions()
+    adamw.weight_decay = weight_decay
+    settings.adamw = adamw
+    settings.clip_grad_norm = clip_grad_norm
+    settings.requires_grad, settings.frozen_params = _names(train), _names(freeze)
+    settings.keep_outputs = True
+    report = _core.generate_artifacts(model, settings, folder)
+    outputs: list[str] = report["user_outputs"]
+    return outputs[1:] if loss is not None else outputs
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _choice(what: str, name: str, known: dict[str, Any]) -> Any:
+    if name in known:
+        return known[name]
+    raise InvalidArgumentError(f"there is no {what} {name!r}; there are {', '.join(known)}")
+
+
+# --- The run
+
+
+class _Run:
+    def __init__(
+        self,
+        result: FitResult,
+        batches: Batches,
+        held: Batches | None,
+        scheduler: LinearLRScheduler | None,
+        labels: int | None,
+        epochs: int,
+        patience: int | None,
+        callbacks: Sequence[Callback],
+    ):
+        self.result, self.batches, self.held, self.scheduler = result, batches, held, scheduler
+        self.labels, self.epochs, self.patience, self.callbacks = labels, epochs, patience, callbacks
+        self.best_loss, self.best_epoch = np.inf, 0
+        self.best: dict[str, np.ndarray] = {}
+
+    def train(self, progress: bool) -> None:
+        result = self.result
+        try:
+            for number in range(1, self.epochs + 1):
+                metrics = {"loss": self._train_epoch(number, progress)}
+                metrics["learning_rate"] = result.optimizer.get_learning_rate()
+                if self.held is not None:
+                    metrics.update(self._validate())
+                for name, value in metrics.items():
+                    result.history.setdefault(name, []).append(value)
+                self._note_best(number, metrics)
+                epoch = Epoch(number, metrics, result.module, result.optimizer)
+                if any([callback(epoch) for callback in self.callbacks]):
+                    result.stopped = "callback"
+                    break
+                if self.patience is not None and number - self.best_epoch >= self.patience:
+                    result.stopped = "early_stopping"
+                    break
+        except KeyboardInterrupt:
+            result.stopped = "interrupted"
+        self._restore_best()
+
+    def _train_epoch(self, number: int, progress: bool) -> float:
+        module, optimizer = self.result.module.train(), self.result.optimizer
+        total, count = 0.0, 0
+        for batch in _with_progress(self.batches, f"epoch {number}/{self.epochs}", progress):
+            outputs = module(*batch)
+            total += float(_first(outputs).mean()) * len(batch[0])
+            count += len(batch[0])
+            optimizer.step()
+            module.lazy_reset_grad()
+            if self.scheduler is not None:
+                self.scheduler.step()
+        if count == 0:
+            raise InvalidArgumentError("data: there is no batch")
+        return total / count
+
+    def _validate(self) -> dict[str, float]:
+        module = self.result.module.eval()
+        total, count, right = 0.0, 0, 0.0
+        assert self.held is not None
+        for batch in self.held.epoch():
+            outputs = module(*batch)
+            total += float(_first(outputs).mean()) * len(batch[0])
+            count += len(batch[0])
+            if self.labels is not None and isinstance(outputs, tuple):
+                labels = np.asarray(batch[self.labels])
+                right += int((outputs[1].argmax(1) == labels).sum()) / max(labels[0].size, 1)
+        module.train()
+        if count == 0:
+            raise InvalidArgumentError("validation: there is no batch")
+        metrics = {"val_loss": total / count}
+        if self.labels is not None:
+            metrics["val_accuracy"] = right / count
+        return metrics
+
+    def _note_best(self, number: int, metrics: dict[str, float]) -> None:
+        loss = metrics.get("val_loss", metrics["loss"])
+        if not loss < self.best_loss:
+            return
+        self.best_loss, self.best_epoch = loss, number
+        if self.held is not None:
+            self.best = {name: p.data for name, p in self.result.state.parameters.items()}
+
+    def _restore_best(self) -> None:
+        if not self.best:
+            return
+        for name, value in self.best.items():
+            self.result.state.parameters[name] = value
+        self.result.best_epoch = self.best_epoch
+
+
+def _first(outputs: Any) -> np.ndarray:
+    first: np.ndarray = outputs[0] if isinstance(outputs, tuple) else outputs
+    return first
+
+
+def _progress_wanted(progress: bool | None) -> bool:
+    import sys
+
+    return sys.stderr.isatty() if progress is None else progress
+
+
+def _with_progress(batches: Batches, title: str, wanted: bool) -> Iterator[list[Any]]:
+    if wanted:
+        try:
+            from tqdm.auto import tqdm  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        except ImportError:
+            pass
+        else:
+            yield from tqdm(batches.epoch(), desc=title, total=len(batches) or None)
+            return
+    yield from batches.epoch()
