@@ -41,10 +41,16 @@ class ArrayIn {
  public:
   // `name` is for errors. Throws TypeError for what is no array.
   ArrayIn(nb::handle object, const std::string& name);
+  ArrayIn(ArrayIn&& other) noexcept;
+  ~ArrayIn();
+
   const Tensor& tensor() const { return tensor_; }
 
  private:
-  nb::object keep_;
+  bool ReadBuffer(nb::handle object);
+  bool ReadDlpack(nb::handle object);
+
+  Py_buffer buffer_ = {};  // without an object: the memory is array_'s
   nb::ndarray<nb::ro> array_;
   Tensor tensor_;
 };
