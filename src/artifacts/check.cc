@@ -15,23 +15,9 @@ namespace {
 
 std::string DescribeValue(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
-  std::string text = value.name;
-  if (value.type.kind != ValueType::Kind::kTensor) return text + " (no tensor)";
-  text += " " + DataTypeName(value.type.element);
-  if (!value.type.dims) return text + " of unknown rank";
-  text += " [";
-  for (size_t i = 0; i < value.type.dims->size(); ++i) {
-    const Dimension& dimension = (*value.type.dims)[i];
-    if (i > 0) text += ", ";
-    if (dimension.value) {
-      text += fmt::format("{}", *dimension.value);
-    } else if (dimension.symbol.empty() || IsDerivedSymbol(dimension.symbol)) {
-      text += "?";
-    } else {
-      text += dimension.symbol;
-    }
-  }
-  return text + "]";
+  if (value.type.kind != ValueType::Kind::kTensor)
+    return value.name + " (no tensor)";
+  return value.name + " " + DescribeType(value.type);
 }
 
 std::vector<ValueId> FloatOutputs(const Graph& graph) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "artifacts/notes.h"
 #include "artifacts/training_graphs.h"
 #include "base/throw.h"
 #include "graph/subgraphs.h"
@@ -28,19 +29,6 @@ bool Fits(const ValueType& given, const ValueType& wanted) {
       *given.dims, *wanted.dims, [](const Dimension& a, const Dimension& b) {
         return !a.value || !b.value || *a.value == *b.value;
       });
-}
-
-std::string TypeText(const ValueType& type) {
-  if (type.kind == ValueType::Kind::kUnknown) return "of unknown type";
-  if (type.kind != ValueType::Kind::kTensor) return "no tensor";
-  std::string text = DataTypeName(type.element);
-  if (!type.dims) return text + " of unknown rank";
-  for (size_t i = 0; i < type.dims->size(); ++i) {
-    const Dimension& dimension = (*type.dims)[i];
-    text += i == 0 ? " [" : ", ";
-    text += dimension.value ? fmt::format("{}", *dimension.value) : "?";
-  }
-  return text + (type.dims->empty() ? " []" : "]");
 }
 
 class Appender {
@@ -85,7 +73,7 @@ class Appender {
       Throw(ErrorCode::kInvalidArgument,
             "the loss model's input \"{}\" is {}, the model's value of that "
             "name is {}",
-            input.name, TypeText(input.type), TypeText(given));
+            input.name, DescribeType(input.type), DescribeType(given));
     }
     return there;
   }

@@ -3,6 +3,9 @@
 // Losses as nodes. Names are those of ONNX Runtime's onnxblock in a fresh
 // process, where each generated name has a number: users read the loss by
 // its name, and files of both look alike.
+#include <algorithm>
+
+#include "artifacts/notes.h"
 #include "artifacts/training_graphs.h"
 #include "base/throw.h"
 #include "ops/graph_builder.h"
@@ -13,6 +16,38 @@ namespace {
 
 // The opset that brought SoftmaxCrossEntropyLoss.
 constexpr int64_t kCrossEntropySince = 12;
+
+// What nobody knows fits.
+bool IsOf(DataType given, DataType wanted) {
+  return given == DataType::kUndefined || given == wanted;
+}
+
+bool MayBeEqual(const Dimension& a, const Dimension& b) {
+  return !a.value || !b.value || *a.value == *b.value;
+}
+
+bool AreLabels(const ValueType& given, const ValueType& wanted) {
+  if (!IsOf(given.element, DataType::kInt64) &&
+      !IsOf(given.element, DataType::kInt32))
+    return false;
+  return !given.dims || !wanted.dims ||
+         std::ranges::equal(*given.dims, *wanted.dims, MayBeEqual);
+}
+
+// They may broadcast to the shape that is wanted, but not beyond it: [N] for
+// [N, 1] would be compared each with each.
+bool AreTargets(const ValueType& given, const ValueType& wanted) {
+  if (!IsOf(given.element, wanted.element)) return false;
+  if (!given.dims || !wanted.dims) return true;
+  if (given.dims->size() > wanted.dims->size()) return false;
+  const bool is_shorter = given.dims->size() < wanted.dims->size();
+  const auto fits = [&](const Dimension& g, const Dimension& w) {
+    if (g.value == 1) return true;
+    return is_shorter && w.value == 1 ? false : MayBeEqual(g, w);
+  };
+  return std::equal(given.dims->rbegin(), given.dims->rend(),
+                    wanted.dims->rbegin(), fits);
+}
 
 class LossWriter {
  public:
@@ -99,9 +134,21 @@ class LossWriter {
               "the target",
               name);
       }
+      CheckTarget(loss, there, type);
       return builder_.Of(there);
     }
     return builder_.Of(graph_.AddInput(name, std::move(type)));
+  }
+
+  void CheckTarget(const Loss& loss, ValueId there, const ValueType& wanted) {
+    const Value& target = graph_.value(there);
+    const bool labels = loss.kind == LossKind::kCrossEntropy;
+    if (labels ? AreLabels(target.type, wanted)
+               : AreTargets(target.type, wanted))
+      return;
+    Throw(ErrorCode::kInvalidArgument, "the {} \"{}\" are {}, wanted are {}",
+          labels ? "labels" : "targets", target.name, DescribeType(target.type),
+          DescribeType(wanted));
   }
 
   std::string TargetName(const Loss& loss, std::string_view kind,

@@ -7,6 +7,7 @@
 #include "artifacts/training_graphs.h"
 #include "base/throw.h"
 #include "graph/subgraphs.h"
+#include "ops/infer_shapes.h"
 
 namespace strop {
 namespace {
@@ -62,6 +63,24 @@ void AddConstantsOf(const Graph& body, const std::string& where, Lines& lines) {
 }
 
 }  // namespace
+
+std::string DescribeType(const ValueType& type) {
+  if (type.kind == ValueType::Kind::kUnknown) return "of unknown type";
+  if (type.kind != ValueType::Kind::kTensor) return "no tensor";
+  std::string text = DataTypeName(type.element);
+  if (!type.dims) return text + " of unknown rank";
+  text += " [";
+  for (size_t i = 0; i < type.dims->size(); ++i) {
+    const auto& [value, symbol] = (*type.dims)[i];
+    if (i > 0) text += ", ";
+    if (value) {
+      text += fmt::format("{}", *value);
+    } else {
+      text += symbol.empty() || IsDerivedSymbol(symbol) ? "?" : symbol;
+    }
+  }
+  return text + "]";
+}
 
 std::string DescribeConstant(const Graph& graph, ValueId id) {
   return DescribeData(*graph.value(id).initializer, graph.value_name(id));

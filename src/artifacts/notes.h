@@ -15,6 +15,8 @@ namespace strop {
 
 using Lines = std::vector<std::string>;
 
+// `float32 [batch, 784]`; ? for a dimension without a name.
+std::string DescribeType(const ValueType& type);
 // `"w" int8 [3, 4]`.
 std::string DescribeConstant(const Graph& graph, ValueId id);
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/throw.h"
+#include "ops/probe_texts.h"
 #include "ops/shape_probe.h"
 
 namespace strop {
@@ -52,6 +53,7 @@ class Symbols {
         const auto [place, is_new] =
             index_.emplace(name, static_cast<int64_t>(index_.size()));
         if (is_new) is_batch_.push_back(axis == 0);
+        if (!dimension.symbol.empty()) declared_.insert(name);
       }
     }
   }
@@ -82,10 +84,22 @@ class Symbols {
     return found;
   }
 
+  // Whether all symbols that had these sizes are first dimensions.
+  bool IsBatch(const Family& family, int64_t first, int64_t second) const {
+    const std::vector<std::string> found = Find(family, first, second);
+    return !found.empty() && std::ranges::all_of(found, [&](const auto& name) {
+      return is_batch_[static_cast<size_t>(index_.at(name))];
+    });
+  }
+  bool IsDeclared(const std::string& name) const {
+    return declared_.contains(name);
+  }
+
   bool empty() const { return index_.empty(); }
 
  private:
   std::map<std::string, int64_t> index_;
+  std::set<std::string> declared_;
   std::vector<bool> is_batch_;
 };
 
@@ -181,30 +195,112 @@ class Writer {
 
 using NodeErrors = std::vector<ShapeProbe::NodeError>;
 
-// Errors that came in every run up to now, with the same text.
+const ShapeProbe::NodeError* ErrorOf(const NodeErrors& errors, NodeId node,
+                                     ErrorCode code) {
+  for (const auto& error : errors)
+    if (error.node == node && error.code == code) return &error;
+  return nullptr;
+}
+
+// With symbols for the sizes that are no part of the model.
+std::string TextOf(const ShapeProbe::NodeError& error, const Symbols& symbols,
+                   const Probes& probes) {
+  const auto* other = ErrorOf(probes.runs[1]->errors(), error.node, error.code);
+  if (other == nullptr) return error.text;
+  const auto merged =
+      MergeTexts(error.text, other->text, [&](int64_t first, int64_t second) {
+        const auto found = symbols.Find(*probes.family, first, second);
+        const bool is_known = found.size() == 1 && symbols.IsDeclared(found[0]);
+        return is_known ? found[0] : "?";
+      });
+  return merged ? merged->text : error.text;
+}
+
+// Errors that came in every run up to now and that no sizes mend: their texts
+// are the same but for sizes of batches.
 class CommonErrors {
  public:
-  void Meet(const NodeErrors& errors) {
-    std::set<std::string> texts;
-    for (const auto& error : errors) texts.insert(error.text);
-    if (!is_first_)
-      std::erase_if(texts, [&](const auto& t) { return !texts_.contains(t); });
-    texts_ = std::move(texts);
+  explicit CommonErrors(const Symbols& symbols) : symbols_(symbols) {}
+
+  void Meet(const Probes& probes) {
+    std::map<NodeId, MergedText> errors;
+    for (const auto& error : probes.runs[0]->errors()) {
+      const auto* other =
+          ErrorOf(probes.runs[1]->errors(), error.node, error.code);
+      if (other == nullptr) continue;
+      auto merged = Merged(error.text, other->text, *probes.family);
+      if (merged) errors.emplace(error.node, std::move(*merged));
+    }
+    if (!is_first_) {
+      std::erase_if(errors, [&](const auto& entry) {
+        const auto before = errors_.find(entry.first);
+        return before == errors_.end() ||
+               before->second.text != entry.second.text;
+      });
+    }
+    errors_ = std::move(errors);
     is_first_ = false;
   }
-  bool Contain(const std::string& text) const { return texts_.contains(text); }
+
+  // The sizes that batches would have to be for the errors to go.
+  std::set<int64_t> SizesToTry() const {
+    std::set<int64_t> sizes;
+    for (const auto& [node, merged] : errors_)
+      if (merged.text.find(kBatch) != std::string::npos)
+        sizes.insert(merged.constants.begin(), merged.constants.end());
+    sizes.erase(0);
+    return sizes;
+  }
+  void KeepThoseOf(const NodeErrors& errors) {
+    std::erase_if(errors_, [&](const auto& entry) {
+      return std::ranges::none_of(
+          errors, [&](const auto& error) { return error.node == entry.first; });
+    });
+  }
+
+  bool Contain(NodeId node) const { return errors_.contains(node); }
 
  private:
-  std::set<std::string> texts_;
+  static constexpr std::string_view kBatch = "<batch>";
+
+  // Nothing where a size is in the text that other symbols decide.
+  std::optional<MergedText> Merged(const std::string& a, const std::string& b,
+                                   const Family& family) const {
+    bool all_are_batches = true;
+    auto merged = MergeTexts(a, b, [&](int64_t first, int64_t second) {
+      all_are_batches =
+          all_are_batches && symbols_.IsBatch(family, first, second);
+      return std::string(kBatch);
+    });
+    return all_are_batches ? merged : std::nullopt;
+  }
+
+  const Symbols& symbols_;
+  std::map<NodeId, MergedText> errors_;
   bool is_first_ = true;
 };
 
-InferenceReport ReportOf(const NodeErrors& errors, const CommonErrors& common) {
+// Gives batches the sizes that stand in the texts of errors.
+void TrySizes(const Graph& graph, const Symbols& symbols,
+              std::span<const CustomOpDomain* const> custom,
+              CommonErrors& common) {
+  constexpr size_t kMost = 32;
+  const std::set<int64_t> sizes = common.SizesToTry();
+  if (sizes.size() > kMost) return;
+  for (const int64_t size : sizes) {
+    const Family family = {{size, size}, {32, 96}, true};
+    const Probes probes = RunProbes(graph, symbols, family, custom);
+    common.KeepThoseOf(probes.runs[0]->errors());
+  }
+}
+
+InferenceReport ReportOf(const Symbols& symbols, const Probes& probes,
+                         const CommonErrors& common) {
   InferenceReport report;
-  for (const auto& [node, code, text] : errors) {
-    report.errors.push_back(text);
-    if (code == ErrorCode::kInvalidGraph || common.Contain(text))
-      report.faults.push_back({node, text});
+  for (const auto& error : probes.runs[0]->errors()) {
+    report.errors.push_back(TextOf(error, symbols, probes));
+    if (error.code == ErrorCode::kInvalidGraph || common.Contain(error.node))
+      report.faults.push_back({error.node, report.errors.back()});
   }
   return report;
 }
@@ -219,15 +315,16 @@ InferenceReport InferShapes(Graph& graph,
                             std::span<const CustomOpDomain* const> custom) {
   const Symbols symbols(graph);
   std::optional<Probes> best;
-  CommonErrors common;
+  CommonErrors common(symbols);
   for (const Family& family : kFamilies) {
     Probes probes = RunProbes(graph, symbols, family, custom);
-    for (const auto& run : probes.runs) common.Meet(run->errors());
+    common.Meet(probes);
     if (!best || probes.failures() < best->failures()) best = std::move(probes);
     if (best->failures() == 0 || symbols.empty()) break;
   }
+  TrySizes(graph, symbols, custom, common);
   Writer(graph, symbols, *best).Write();
-  return ReportOf(best->runs[0]->errors(), common);
+  return ReportOf(symbols, *best, common);
 }
 
 }  // namespace strop

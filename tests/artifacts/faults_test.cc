@@ -105,16 +105,47 @@ TEST(FaultsOfUnknownOps, AreToldOffTheWayToo) {
             "");
 }
 
+// Whatever the batch is; the sizes that inference tries are in no text.
+TEST_F(Faults, ShapesThatFitInNoBatch) {
+  model_.Input("wide", {-1, 7});
+  model_.Constant("table", {4, 2}, Numbers64(8, 1));
+  model_.Op("MatMul", {"wide", "table"}, "other");
+  ExpectFault({"[MatMul \"other\"]", "(batch, 7)", "(4, 2)"});
+}
+
 // Sizes that the probes of inference happen not to fit are no fault.
+void ExpectTrainable(const ModelBuilder& m) {
+  const TrainabilityReport report = CheckModel(m);
+  EXPECT_TRUE(report.can_train())
+      << (report.blockers.empty() ? "" : report.blockers[0]);
+}
+
 TEST(NoFaults, WhereSomeSizesFit) {
   ModelBuilder m(15);
   m.Input("x", {-1, -2});
   m.Parameter("w", {5});
   m.Op("Mul", {"x", "w"}, "y");
   m.Output("y");
-  const TrainabilityReport report = CheckModel(m);
-  EXPECT_TRUE(report.can_train())
-      << (report.blockers.empty() ? "" : report.blockers[0]);
+  ExpectTrainable(m);
+}
+
+TEST(NoFaults, WhereOneBatchFits) {
+  ModelBuilder m(15);
+  m.Input("x", {-1, 3});
+  m.Parameter("w", {5, 3});
+  m.Op("Add", {"x", "w"}, "y");
+  m.Output("y");
+  ExpectTrainable(m);
+}
+
+TEST(NoFaults, WhereAnImageOfOneSizeFits) {
+  ModelBuilder m(15);
+  m.Input("x", {-1, 1, -2, -3});
+  m.Parameter("w", {30, 2});
+  m.Op("Flatten", {"x"}, "flat");
+  m.Op("MatMul", {"flat", "w"}, "y");
+  m.Output("y");
+  ExpectTrainable(m);
 }
 
 }  // namespace

@@ -128,14 +128,15 @@ std::string ErrorOfInput(std::vector<int64_t> dims, DataType type) {
 TEST(LossModel, ItsInputsMustBeWhatTheModelHas) {
   EXPECT_EQ(ErrorOfInput({-1, 2}, DataType::kFloat64), "");
   EXPECT_EQ(ErrorOfInput({4, -2}, DataType::kFloat64), "");
-  EXPECT_NE(LineWith({ErrorOfInput({-1, 2}, DataType::kFloat32)},
-                     {"input \"y\" is float32 [?, 2]", "is float64 [?, 2]"}),
-            "");
+  EXPECT_NE(
+      LineWith({ErrorOfInput({-1, 2}, DataType::kFloat32)},
+               {"input \"y\" is float32 [batch, 2]", "is float64 [batch, 2]"}),
+      "");
   EXPECT_NE(LineWith({ErrorOfInput({-1, 2, 1}, DataType::kFloat64)},
-                     {"input \"y\" is float64 [?, 2, 1]"}),
+                     {"input \"y\" is float64 [batch, 2, 1]"}),
             "");
   EXPECT_NE(LineWith({ErrorOfInput({-1, 5}, DataType::kFloat64)},
-                     {"input \"y\" is float64 [?, 5]"}),
+                     {"input \"y\" is float64 [batch, 5]"}),
             "");
 }
 
