@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "artifacts/faults.h"
+#include "artifacts/generated_names.h"
 #include "artifacts/notes.h"
 #include "artifacts/switch_modes.h"
 #include "artifacts/training_graphs.h"
@@ -21,8 +22,6 @@
 
 namespace strop {
 namespace {
-
-constexpr std::string_view kResetFlag = "lazy_reset_grad";
 
 AddedLoss AddLoss(Graph& graph, const ArtifactOptions& options,
                   const std::optional<Model>& loss_model,
@@ -108,8 +107,8 @@ void Accumulate(Graph& graph, const std::vector<ValueId>& trained,
   for (const ValueId id : trained) {
     ValueType type = graph.value(id).type;
     type.encoded.clear();
-    buffers.push_back(graph.AddInput(
-        graph.value_name(id) + "_grad.accumulation.buffer", std::move(type)));
+    buffers.push_back(graph.AddInput(AccumulationBufferOf(graph.value_name(id)),
+                                     std::move(type)));
   }
   const std::vector<Dimension> one = {{.value = 1, .symbol = {}}};
   const ValueType flag = ValueType::OfTensor(DataType::kBool, one);
@@ -120,8 +119,8 @@ void Accumulate(Graph& graph, const std::vector<ValueId>& trained,
     node.op_type = "InPlaceAccumulatorV2";
     node.domain = kMicrosoft;
     node.inputs = {buffers[i], gradients[i], reset};
-    const ValueId out = graph.AddValue(
-        graph.value_name(trained[i]) + "_grad.accumulation.out", flag);
+    const ValueId out =
+        graph.AddValue(AccumulatedOf(graph.value_name(trained[i])), flag);
     node.outputs = {out};
     graph.AddNode(std::move(node));
     graph.MarkOutput(out);
@@ -221,12 +220,15 @@ TrainingModels MakeTrainingModels(
             choice.trained_inputs.end())
       trained.push_back(id);
   }
+  FreeGradientNames(training, trained);
   // What has one gradient as a whole is differentiated as a whole.
   FuseLayerNorm(training);
   FuseGelu(training);
   AddGradients(training, loss, trained, custom_ops);
   ThrowFaults(faults);  // what stands in the way of gradients comes first
   RemoveDead(training);
+  TellNodesApart(training);
+  TellNodesApart(models.eval.graph);
   Append(models.report.notes, StropOpNotes(training));
   Append(models.report.notes, NewerOpNotes(training));
   if (options.optimizer != OptimizerKind::kNone && !trainable.empty()) {
