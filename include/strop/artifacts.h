@@ -83,7 +83,10 @@ struct ArtifactOptions {
   // through Identity, Transpose, Cast and the like. All else, such as tables
   // in Constant nodes (the mean and deviation of a prologue, masks,
   // positions), is trained only where its name stands here; globs do not mean
-  // it.
+  // it. Exporters merge initializers that are equal (all ones of a new net)
+  // and put an Identity of one for each of the others: these become parameters
+  // of their own, as they were, and so does a running statistic that is
+  // something else elsewhere.
   std::vector<std::string> requires_grad = {};
   std::vector<std::string> frozen_params = {};
   // None: the model's first output is the loss.

@@ -6,6 +6,7 @@
 #include "autodiff/reach.h"
 #include "base/throw.h"
 #include "graph/subgraphs.h"
+#include "ops/number.h"
 
 namespace strop {
 namespace {
@@ -74,15 +75,6 @@ std::string ShapeText(const std::vector<int64_t>& dims) {
         text.empty() ? "" : "; near names are ", text);
 }
 
-bool IsBatchNormalization(const Node& node) {
-  return node.op_type == "BatchNormalization" && node.domain.empty();
-}
-
-bool IsFloat(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat64 ||
-         type == DataType::kFloat16 || type == DataType::kBfloat16;
-}
-
 class Chooser {
  public:
   Chooser(const Graph& graph, const ArtifactOptions& options,
@@ -141,7 +133,7 @@ class Chooser {
       const TensorData& data = *graph_.value(id).initializer;
       found = true;
       if (IsGlob(pattern) && !IsMeantByGlob(id)) continue;
-      if (!IsFloat(data.type)) {
+      if (!ops::IsFloatingPoint(data.type)) {
         Throw(ErrorCode::kInvalidArgument,
               "\"{}\" is of {} and cannot be trained; a float type is wanted",
               name, DataTypeName(data.type));
@@ -211,6 +203,10 @@ std::set<std::string> StatisticsOfOthers(const Graph& body) {
 }
 
 }  // namespace
+
+bool IsBatchNormalization(const Node& node) {
+  return node.op_type == "BatchNormalization" && node.domain.empty();
+}
 
 std::vector<ValueId> RunningStatistics(const Graph& graph, const Node& node) {
   std::vector<ValueId> statistics;

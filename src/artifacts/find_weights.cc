@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "artifacts/training_graphs.h"
 #include "artifacts/weights.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
@@ -76,13 +77,14 @@ std::set<ValueId> TablesOfAngles(const Graph& graph) {
   return tables;
 }
 
-std::string Origin(const WeightRoles& roles, ValueId id, bool from_constant) {
+// "the value of a Constant node, read through Identity, Transpose".
+std::string Origin(const WeightRoles& roles, ValueId id,
+                   std::string_view first) {
   std::string through;
   for (const std::string& op : roles.PathOf(id))
     through += (through.empty() ? "read through " : ", ") + op;
-  if (!from_constant) return through;
-  return "the value of a Constant node" +
-         (through.empty() ? "" : ", " + through);
+  if (first.empty()) return through;
+  return std::string(first) + (through.empty() ? "" : ", " + through);
 }
 
 }  // namespace
@@ -94,19 +96,30 @@ Weights FindWeights(Graph& graph) {
           "the model is of opset {}; models of opset {} and newer are read",
           opset, kOldestOpset);
   }
-  const std::set<ValueId> from_file(graph.initializers().begin(),
-                                    graph.initializers().end());
+  std::set<ValueId> from_file(graph.initializers().begin(),
+                              graph.initializers().end());
   ConstantsToInitializers(graph);
   UndeclareInitializers(graph);
+  const std::map<ValueId, std::string> untied = UntieMerged(graph);
+  for (const auto& [id, merged_with] : untied) from_file.insert(id);
+  const std::set<ValueId> statistics = AllRunningStatistics(graph);
   const std::set<ValueId> coefficients = Coefficients(graph, from_file);
   const std::set<ValueId> angles = TablesOfAngles(graph);
   const WeightRoles roles(graph);
   Weights weights;
+  const auto first_of = [&](ValueId id) -> std::string {
+    const auto merged = untied.find(id);
+    if (merged != untied.end())
+      return fmt::format("merged with \"{}\" in the file", merged->second);
+    return from_file.contains(id) ? "" : "the value of a Constant node";
+  };
   for (const ValueId id : graph.initializers()) {
     const bool from_constant = !from_file.contains(id);
     if (!IsDifferentiable(graph, id)) {
       if (!roles.IsQuantizedWeight(id)) continue;
       weights.quantized.push_back(id);
+    } else if (statistics.contains(id)) {
+      weights.parameters.push_back(id);
     } else if (coefficients.contains(id)) {
       continue;
     } else if (angles.contains(id) || (from_constant && !roles.IsWeight(id))) {
@@ -114,7 +127,8 @@ Weights FindWeights(Graph& graph) {
     } else {
       weights.parameters.push_back(id);
     }
-    std::string origin = Origin(roles, id, from_constant);
+    if (untied.contains(id)) weights.untied.push_back(id);
+    std::string origin = Origin(roles, id, first_of(id));
     if (!origin.empty()) weights.origins[id] = std::move(origin);
   }
   return weights;

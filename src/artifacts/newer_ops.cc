@@ -9,6 +9,7 @@
 #include "artifacts/notes.h"
 #include "base/throw.h"
 #include "graph/subgraphs.h"
+#include "ops/number.h"
 
 namespace strop {
 namespace {
@@ -90,16 +91,8 @@ constexpr Introduced kIntroduced[] = {
 };
 
 bool ReadsFloats(const Graph& graph, const Node& node) {
-  switch (node.input(0) ? graph.value(node.inputs[0]).type.element
-                        : DataType::kUndefined) {
-    case DataType::kFloat16:
-    case DataType::kBfloat16:
-    case DataType::kFloat32:
-    case DataType::kFloat64:
-      return true;
-    default:
-      return false;
-  }
+  return node.input(0) &&
+         ops::IsFloatingPoint(graph.value(node.inputs[0]).type.element);
 }
 
 // The opset that the node needs, and what of it is new there.

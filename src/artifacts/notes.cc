@@ -8,6 +8,7 @@
 #include "base/throw.h"
 #include "graph/subgraphs.h"
 #include "ops/infer_shapes.h"
+#include "ops/number.h"
 
 namespace strop {
 namespace {
@@ -36,10 +37,8 @@ std::string DescribeData(const TensorData& data, const std::string& name) {
 
 // More than one number of a float type.
 bool IsFloatTensor(const TensorData& data) {
-  const bool is_float =
-      data.type == DataType::kFloat32 || data.type == DataType::kFloat64 ||
-      data.type == DataType::kFloat16 || data.type == DataType::kBfloat16;
-  return is_float && Shape(data.dims).element_count() > 1;
+  return ops::IsFloatingPoint(data.type) &&
+         Shape(data.dims).element_count() > 1;
 }
 
 void AddConstantsOf(const Graph& body, const std::string& where, Lines& lines) {
@@ -120,7 +119,9 @@ Lines UntrainedWeights(const Graph& graph, const Weights& weights) {
 
 Lines WeightNotes(const Graph& graph, const Weights& weights,
                   const std::set<ValueId>& trainable) {
-  std::vector<std::string> constants, quantized, tables;
+  std::vector<std::string> untied, constants, quantized, tables;
+  for (const ValueId id : weights.untied)
+    untied.push_back(graph.value_name(id));
   const auto is_there = [&](ValueId id) {
     return graph.value(id).initializer && !trainable.contains(id);
   };
@@ -133,6 +134,9 @@ Lines WeightNotes(const Graph& graph, const Weights& weights,
   for (const ValueId id : weights.tables)
     if (is_there(id)) tables.push_back(graph.value_name(id));
   Lines lines;
+  AddList(lines,
+          "merged with equal tensors in the file, now with values of their own",
+          untied);
   AddList(lines, "values of Constant nodes are trained", constants);
   AddList(lines, "quantized weights stay as they are, the gradient passes them",
           quantized);

@@ -105,6 +105,7 @@ ParameterChoice ChooseParameters(
     const Graph& graph, const ArtifactOptions& options, ValueId loss,
     const Weights& weights, std::span<const CustomOpDomain* const> custom_ops);
 
+bool IsBatchNormalization(const Node& node);
 // Inputs 3 and 4 of a BatchNormalization; none for other nodes.
 std::vector<ValueId> RunningStatistics(const Graph& graph, const Node& node);
 // Those of all nodes, in sub-graphs too.

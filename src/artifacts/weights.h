@@ -23,6 +23,9 @@ struct Weights {
   // How a layer comes to read them, where that is not plain: "the value of a
   // Constant node", "read through Identity, Transpose", or both.
   std::map<ValueId, std::string> origins;
+  // Initializers that the file merges with an equal one; they have values of
+  // their own now.
+  std::vector<ValueId> untied;
 
   std::string OriginOf(ValueId id) const {
     const auto found = origins.find(id);
@@ -30,9 +33,17 @@ struct Weights {
   }
 };
 
-// Values of Constant nodes become initializers, and initializers are no
-// inputs any more. Throws kNotImplemented for opsets that Strop only carries.
+// Values of Constant nodes become initializers, initializers are no inputs any
+// more, and those that are merged are untied. Throws kNotImplemented for opsets
+// that Strop only carries.
 Weights FindWeights(Graph& graph);
+
+// An Identity of a float initializer that something else reads too becomes an
+// initializer of its own, under the name of what the Identity gives; so does
+// (under a new name) a running statistic that is something else elsewhere. A
+// running statistic behind Identities that nobody else reads is read directly.
+// Returns the new initializers and which ones they were merged with.
+std::map<ValueId, std::string> UntieMerged(Graph& graph);
 
 // --- The roles that layers give to what they read.
 

@@ -6,6 +6,7 @@
 #include "autodiff/control_flow.h"
 #include "base/throw.h"
 #include "ops/infer_shapes.h"
+#include "ops/number.h"
 #include "ops/registry.h"
 
 namespace strop {
@@ -16,16 +17,8 @@ bool IsDifferentiable(const Graph& graph, ValueId id) {
   if (value.type.kind == ValueType::Kind::kOther ||
       value.type.kind == ValueType::Kind::kTensorList)
     return false;
-  switch (value.type.element) {
-    case DataType::kUndefined:
-    case DataType::kFloat16:
-    case DataType::kBfloat16:
-    case DataType::kFloat32:
-    case DataType::kFloat64:
-      return true;
-    default:
-      return false;
-  }
+  return value.type.element == DataType::kUndefined ||
+         ops::IsFloatingPoint(value.type.element);
 }
 
 bool IsQuantized(const Graph& graph, ValueId id) {
