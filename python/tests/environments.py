@@ -76,8 +76,8 @@ def _folder_with_strop():
     """A folder that holds the strop under test and nothing else."""
     import strop
 
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="strop-under-test-"))
-    (folder / "strop").symlink_to(pathlib.Path(strop.__file__).parent, target_is_directory=True)
+    folder = tempfile.TemporaryDirectory(prefix="strop-under-test-")  # removed when the process ends
+    pathlib.Path(folder.name, "strop").symlink_to(pathlib.Path(strop.__file__).parent, target_is_directory=True)
     return folder
 
 
@@ -97,7 +97,7 @@ def _dropin(variable, folder):
     assert _is_installed(pathlib.Path(paths))
 
     def run(script, *arguments):
-        return _run([python, script, *arguments], _folder_with_strop())
+        return _run([python, script, *arguments], _folder_with_strop().name)
 
     return run
 
