@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -65,20 +66,22 @@ def array_of(value: Any) -> Any:
     return value
 
 
+def _ort_value() -> Any:
+    """The class onnxruntime.OrtValue; None without stock onnxruntime, when the name is a namespace alone."""
+    return getattr(importlib.import_module("onnxruntime"), "OrtValue", None)
+
+
 def value_of(array: np.ndarray) -> Any:
     """An onnxruntime.OrtValue over the array."""
-    from onnxruntime import OrtValue
-
-    return OrtValue.ortvalue_from_numpy(array)
+    return _ort_value().ortvalue_from_numpy(array)
 
 
 def buffer_of(array: np.ndarray) -> Any:
     """The native OrtValue that ONNX Runtime gives for a flat buffer; a FlatBuffer without stock onnxruntime."""
-    try:
-        from onnxruntime import OrtValue
-    except ImportError:
+    kind = _ort_value()
+    if kind is None:
         return FlatBuffer(array)
-    value = OrtValue.ortvalue_from_shape_and_type(list(array.shape), np.float32)
+    value = kind.ortvalue_from_shape_and_type(list(array.shape), np.float32)
     value.update_inplace(array)  # an OrtValue over the array would not keep it alive
     return value._ortvalue
 

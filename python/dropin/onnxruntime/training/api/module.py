@@ -44,7 +44,7 @@ class Module(strop.Module):
             _stock.session_options(session_options),
         )
 
-    def __call__(self, *user_inputs: Any) -> Any:
+    def __call__(self, *user_inputs: Any) -> Any:  # type: ignore[override]  # without out=, as in ONNX Runtime
         """A train step in training mode, else a pass of the eval model.
 
         Arrays give an array, or a tuple of them where the model has several outputs; OrtValues give OrtValues.
