@@ -74,21 +74,26 @@ struct AdamWOptions {
 
 struct ArtifactOptions {
   // Parameters to train and parameters to keep in the checkpoint without
-  // training them: names, or globs with * and ?. A name may also be that of a
-  // float input of the model. Without trainable ones, all parameters that the
-  // loss depends on are trained: float initializers but for scalars, exponents
-  // and scales of quantization, and of Constant nodes those values, if their
+  // training them: names, or globs with * and ?; a full name in one list beats
+  // a glob in the other. A trainable name may also be that of a float input of
+  // the model: then its gradient is an output, for which no step of Module has
+  // a place. Without trainable ones, all parameters that the loss depends on
+  // are trained: float initializers but for scalars, exponents and scales of
+  // quantization, and of Constant nodes those values, if their
   // elements differ, that a layer (MatMul, Gemm, Conv, LSTM, a normalization,
   // ...) reads as its weight or that are added behind one as its bias, perhaps
   // through Identity, Transpose, Cast and the like. All else, such as tables
   // in Constant nodes (the mean and deviation of a prologue, masks,
-  // positions), is trained only where its name stands here; globs do not mean
-  // it. Exporters merge initializers that are equal (all ones of a new net)
-  // and put an Identity of one for each of the others: these become parameters
-  // of their own, as they were, and so does a running statistic that is
-  // something else elsewhere.
+  // positions), are trained only where their names stand here; globs do not
+  // mean it. Exporters merge initializers that are equal (all ones of a new
+  // net) and put an Identity of one for each of the others: these become
+  // parameters of their own, as they were, and so does a running statistic that
+  // is something else elsewhere.
   std::vector<std::string> requires_grad = {};
   std::vector<std::string> frozen_params = {};
+  // A name in `frozen_params` that the model has not is an error; else a note,
+  // as an export may have folded away what had that name.
+  bool strict_names = false;
   // None: the model's first output is the loss.
   std::vector<Loss> losses = {};
   // Instead of `losses`: a model whose first output is the loss. Its inputs
@@ -113,6 +118,8 @@ struct ArtifactOptions {
 // What was made, for reports.
 struct ArtifactReport {
   std::vector<std::string> trainable, frozen;
+  std::vector<std::string> trained_inputs;  // of the model
+  std::vector<std::string> files;           // that were written, without folder
   std::string loss_name;
   std::vector<std::string> user_inputs, user_outputs;
   // What a reader should know: a name that stands for a constant, a
@@ -153,8 +160,8 @@ struct TrainabilityReport {
   // Inputs and outputs as "name float32 [batch, 784]".
   std::vector<std::string> inputs, outputs;
   std::vector<ParameterReport> parameters;  // of float types
-  // What stays as it is unless it is named: tables, quantized weights, each
-  // with the reason.
+  // What stays as it is unless it is named: tables, numbers, quantized weights,
+  // each with the reason.
   std::vector<std::string> untrained;
   // Everything that a gradient cannot pass, and what a session could not load
   // wherever it stands: each "[Op "name"] ...".

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "artifacts/names.h"
 #include "artifacts/training_graphs.h"
 #include "autodiff/reach.h"
 #include "base/throw.h"
@@ -10,70 +11,6 @@
 
 namespace strop {
 namespace {
-
-// `*` stands for any text, `?` for one character.
-bool Matches(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) &&
-        pattern[p] != '*') {
-      ++p, ++n;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
-
-bool IsGlob(std::string_view pattern) {
-  return pattern.find_first_of("*?") != std::string_view::npos;
-}
-
-// Insertions, deletions and exchanges that make b of a.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1,
-                         diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-std::string ShapeText(const std::vector<int64_t>& dims) {
-  return Shape(dims).ToString();
-}
-
-[[noreturn]] void ThrowUnknown(const Graph& graph, const std::string& name) {
-  constexpr size_t kOffered = 5;
-  std::vector<std::pair<size_t, ValueId>> near;
-  for (const ValueId id : graph.initializers())
-    near.emplace_back(EditDistance(name, graph.value_name(id)), id);
-  std::ranges::sort(near);
-  std::string text;
-  for (size_t i = 0; i < std::min(kOffered, near.size()); ++i) {
-    const TensorData& data = *graph.value(near[i].second).initializer;
-    text +=
-        fmt::format("{}\"{}\" {} of shape {}", i == 0 ? "" : ", ", data.name,
-                    DataTypeName(data.type), ShapeText(data.dims));
-  }
-  Throw(ErrorCode::kNotFound, "the model has no parameter {} \"{}\"{}{}",
-        IsGlob(name) ? "that matches" : "called", name,
-        text.empty() ? "" : "; near names are ", text);
-}
 
 class Chooser {
  public:
@@ -86,11 +23,14 @@ class Chooser {
 
   void ChooseNamed() {
     for (const std::string& pattern : options_.requires_grad)
-      if (!SelectTrainable(pattern)) ThrowUnknown(graph_, pattern);
-    // Names that are no parameter may be of what an export folded away.
-    for (const std::string& pattern : options_.frozen_params)
-      for (const ValueId id : graph_.initializers())
-        if (Matches(pattern, graph_.value_name(id))) frozen_.insert(id);
+      if (!SelectTrainable(pattern)) ThrowUnknown(pattern);
+    for (const std::string& pattern : options_.frozen_params) {
+      if (SelectFrozen(pattern)) continue;
+      // It may be of what an export folded away.
+      if (options_.strict_names) ThrowUnknown(pattern);
+      notes_.push_back(UnknownName(graph_, pattern));
+    }
+    LetNamesBeatGlobs();
     CheckDisjoint();
   }
 
@@ -121,37 +61,77 @@ class Chooser {
       if (frozen_.contains(id)) choice.frozen.push_back(id);
     }
     choice.trained_inputs = trained_inputs_;
+    choice.notes = notes_;
     return choice;
   }
 
  private:
+  [[noreturn]] void ThrowUnknown(const std::string& pattern) const {
+    Throw(ErrorCode::kNotFound, "{}", UnknownName(graph_, pattern));
+  }
+
   bool SelectTrainable(const std::string& pattern) {
+    std::string unmeant;
+    bool found = SelectInputs(pattern);
+    for (const ValueId id : graph_.initializers()) {
+      const std::string& name = graph_.value_name(id);
+      if (!Matches(pattern, name)) continue;
+      if (pattern == name) {
+        RequireFloat(id);
+        trained_by_name_.insert(id);
+      } else if (!IsMeantByGlob(id)) {
+        if (unmeant.empty())
+          unmeant = fmt::format("\"{}\" is {}", name, Kind(id));
+        continue;
+      }
+      trainable_.insert(id);
+      found = true;
+    }
+    if (!found && !unmeant.empty()) {
+      Throw(ErrorCode::kInvalidArgument,
+            "\"{}\" matches nothing that a pattern means: {}; a full name "
+            "trains any float",
+            pattern, unmeant);
+    }
+    return found;
+  }
+
+  bool SelectInputs(const std::string& name) {
+    for (const ValueId id : graph_.inputs()) {
+      if (graph_.value_name(id) != name || graph_.value(id).initializer)
+        continue;
+      if (!IsDifferentiable(graph_, id)) {
+        Throw(ErrorCode::kInvalidArgument,
+              "the input \"{}\" is of {} and has no gradient", name,
+              DataTypeName(graph_.value(id).type.element));
+      }
+      trained_inputs_.push_back(id);
+      return true;
+    }
+    return false;
+  }
+
+  bool SelectFrozen(const std::string& pattern) {
     bool found = false;
     for (const ValueId id : graph_.initializers()) {
       const std::string& name = graph_.value_name(id);
       if (!Matches(pattern, name)) continue;
-      const TensorData& data = *graph_.value(id).initializer;
       found = true;
-      if (IsGlob(pattern) && !IsMeantByGlob(id)) continue;
-      if (!ops::IsFloatingPoint(data.type)) {
-        Throw(ErrorCode::kInvalidArgument,
-              "\"{}\" is of {} and cannot be trained; a float type is wanted",
-              name, DataTypeName(data.type));
-      }
-      trainable_.insert(id);
-    }
-    for (const ValueId id : graph_.inputs()) {
-      if (graph_.value_name(id) != pattern || graph_.value(id).initializer)
+      if (pattern == name)
+        frozen_by_name_.insert(id);
+      else if (!IsMeantByGlob(id) && !statistics_.contains(id))
         continue;
-      if (!IsDifferentiable(graph_, id)) {
-        Throw(ErrorCode::kInvalidArgument,
-              "the input \"{}\" is of {} and has no gradient", pattern,
-              DataTypeName(graph_.value(id).type.element));
-      }
-      trained_inputs_.push_back(id);
-      found = true;
+      frozen_.insert(id);
     }
     return found;
+  }
+
+  void RequireFloat(ValueId id) const {
+    const DataType type = graph_.value(id).initializer->type;
+    if (ops::IsFloatingPoint(type)) return;
+    Throw(ErrorCode::kInvalidArgument,
+          "\"{}\" is of {} and cannot be trained; a float type is wanted",
+          graph_.value_name(id), DataTypeName(type));
   }
 
   // A glob takes of its matches what is trained where nobody chooses.
@@ -159,6 +139,23 @@ class Chooser {
     return !statistics_.contains(id) &&
            std::ranges::find(weights_.parameters, id) !=
                weights_.parameters.end();
+  }
+
+  // Of what a glob does not mean.
+  std::string Kind(ValueId id) const {
+    const DataType type = graph_.value(id).initializer->type;
+    if (!ops::IsFloatingPoint(type)) return "of " + DataTypeName(type);
+    if (statistics_.contains(id)) return "a running statistic";
+    const auto number = weights_.numbers.find(id);
+    return number == weights_.numbers.end() ? "a table" : number->second;
+  }
+
+  // "All but": a full name takes what a pattern of the other list matches.
+  void LetNamesBeatGlobs() {
+    for (const ValueId id : frozen_by_name_)
+      if (!trained_by_name_.contains(id)) trainable_.erase(id);
+    for (const ValueId id : trained_by_name_)
+      if (!frozen_by_name_.contains(id)) frozen_.erase(id);
   }
 
   void CheckDisjoint() const {
@@ -176,7 +173,9 @@ class Chooser {
   const Weights& weights_;
   const std::set<ValueId> statistics_;
   std::set<ValueId> trainable_, frozen_;
+  std::set<ValueId> trained_by_name_, frozen_by_name_;
   std::vector<ValueId> trained_inputs_;
+  std::vector<std::string> notes_;
 };
 
 // Names of the graphs around that a sub-graph's BatchNormalizations read as

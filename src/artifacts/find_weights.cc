@@ -38,25 +38,28 @@ bool IsUniform(const TensorData& data) {
   return true;
 }
 
-// Numbers that a formula needs: exponents, scales of quantized tensors, and
-// Constant nodes of one number, repeated or not (such as the ones that an
-// export of GroupNorm gives to InstanceNormalization).
-std::set<ValueId> Coefficients(const Graph& graph,
-                               const std::set<ValueId>& from_file) {
-  std::set<ValueId> coefficients;
-  for (const ValueId id : graph.initializers()) {
-    const TensorData& data = *graph.value(id).initializer;
-    if (data.dims.empty() || (!from_file.contains(id) && IsUniform(data)))
-      coefficients.insert(id);
-  }
-  constexpr std::string_view kReadSecond[] = {"Pow", "QuantizeLinear",
-                                              "DequantizeLinear"};
+// Why the float is a number of a formula, such as the ones that an export of
+// GroupNorm gives to InstanceNormalization; "" if it is none.
+std::string NumberKind(const TensorData& data, bool from_constant,
+                       bool is_weight) {
+  const bool is_scalar = data.dims.empty();
+  if (!is_scalar && !(from_constant && IsUniform(data))) return "";
+  if (from_constant && !is_weight) return std::string(Weights::kInFormula);
+  return is_scalar ? "a single number" : "one number throughout";
+}
+
+// What nodes read as exponents and scales.
+std::map<ValueId, std::string> ReadAsNumbers(const Graph& graph) {
+  std::map<ValueId, std::string> numbers;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (std::ranges::find(kReadSecond, node.op_type) != std::end(kReadSecond))
-      coefficients.insert(node.input(1));
+    if (node.op_type == "Pow")
+      numbers[node.input(1)] = "an exponent";
+    else if (node.op_type == "QuantizeLinear" ||
+             node.op_type == "DequantizeLinear")
+      numbers[node.input(1)] = "a scale of quantization";
   }
-  return coefficients;
+  return numbers;
 }
 
 // Cosines and sines by which positions turn queries and keys: a formula made
@@ -103,7 +106,7 @@ Weights FindWeights(Graph& graph) {
   const std::map<ValueId, std::string> untied = UntieMerged(graph);
   for (const auto& [id, merged_with] : untied) from_file.insert(id);
   const std::set<ValueId> statistics = AllRunningStatistics(graph);
-  const std::set<ValueId> coefficients = Coefficients(graph, from_file);
+  const std::map<ValueId, std::string> read_as = ReadAsNumbers(graph);
   const std::set<ValueId> angles = TablesOfAngles(graph);
   const WeightRoles roles(graph);
   Weights weights;
@@ -115,13 +118,16 @@ Weights FindWeights(Graph& graph) {
   };
   for (const ValueId id : graph.initializers()) {
     const bool from_constant = !from_file.contains(id);
+    const TensorData& data = *graph.value(id).initializer;
+    std::string number = NumberKind(data, from_constant, roles.IsWeight(id));
+    if (number.empty() && read_as.contains(id)) number = read_as.at(id);
     if (!IsDifferentiable(graph, id)) {
       if (!roles.IsQuantizedWeight(id)) continue;
       weights.quantized.push_back(id);
     } else if (statistics.contains(id)) {
       weights.parameters.push_back(id);
-    } else if (coefficients.contains(id)) {
-      continue;
+    } else if (!number.empty()) {
+      weights.numbers[id] = number;
     } else if (angles.contains(id) || (from_constant && !roles.IsWeight(id))) {
       weights.tables.push_back(id);
     } else {

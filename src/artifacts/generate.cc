@@ -80,6 +80,25 @@ void AddParameters(ParameterStore& store, const std::vector<TensorData>& from,
   }
 }
 
+// Which files are written, and which of an earlier run they do not replace.
+void ReportFiles(const std::vector<FileToWrite>& writes,
+                 const ArtifactOptions& options,
+                 const std::filesystem::path& folder, FileSystem& files,
+                 ArtifactReport& report) {
+  for (const FileToWrite& write : writes)
+    report.files.push_back(write.path.filename().string());
+  for (const char* file : {"optimizer_model.onnx", "nominal_checkpoint"}) {
+    const std::string name = options.prefix + file;
+    if (std::ranges::find(report.files, name) != report.files.end() ||
+        !files.Exists(folder / name))
+      continue;
+    report.notes.push_back(
+        fmt::format("{} was there before and does not belong to these "
+                    "artifacts",
+                    (folder / name).string()));
+  }
+}
+
 // Names alone; what stands for a value is what ONNX Runtime writes.
 void MakeNominal(ParameterStore& store) {
   store.is_nominal = true;
@@ -165,6 +184,7 @@ ArtifactReport WriteArtifacts(EncodedArtifacts encoded,
     writes.push_back({path("nominal_checkpoint"), {nominal.bytes}});
   }
   CheckSourcesStay(writes, encoded.sources);
+  ReportFiles(writes, options, folder, environment.files(), encoded.report);
   environment.files().CreateDirectories(folder);
   environment.files().Write(writes);
   return std::move(encoded.report);

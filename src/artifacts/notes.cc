@@ -61,6 +61,15 @@ void AddConstantsOf(const Graph& body, const std::string& where, Lines& lines) {
   }
 }
 
+std::vector<std::string> SparseInitializers(const Graph& graph) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.value_count(); ++i) {
+    const Value& value = graph.value({static_cast<int32_t>(i)});
+    if (value.is_sparse_initializer) names.push_back(value.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string DescribeType(const ValueType& type) {
@@ -114,12 +123,22 @@ Lines UntrainedWeights(const Graph& graph, const Weights& weights) {
     add(id, "a quantized weight, not trained, the gradient passes on");
   for (const ValueId id : weights.tables)
     add(id, "a table, trained only if it is named");
+  std::vector<std::string> in_formulas;
+  for (const auto& [id, kind] : weights.numbers) {
+    if (kind == Weights::kInFormula)
+      in_formulas.push_back(graph.value_name(id));
+    else
+      add(id, kind + ", trained only if it is named");
+  }
+  AddList(lines, "numbers in formulas", in_formulas);
+  for (const std::string& name : SparseInitializers(graph))
+    lines.push_back(fmt::format("\"{}\": a sparse initializer", name));
   return lines;
 }
 
 Lines WeightNotes(const Graph& graph, const Weights& weights,
                   const std::set<ValueId>& trainable) {
-  std::vector<std::string> untied, constants, quantized, tables;
+  std::vector<std::string> untied, constants, quantized, tables, numbers;
   for (const ValueId id : weights.untied)
     untied.push_back(graph.value_name(id));
   const auto is_there = [&](ValueId id) {
@@ -133,6 +152,9 @@ Lines WeightNotes(const Graph& graph, const Weights& weights,
     if (is_there(id)) quantized.push_back(graph.value_name(id));
   for (const ValueId id : weights.tables)
     if (is_there(id)) tables.push_back(graph.value_name(id));
+  for (const auto& [id, kind] : weights.numbers)
+    if (is_there(id) && kind != Weights::kInFormula)
+      numbers.push_back(graph.value_name(id));
   Lines lines;
   AddList(lines,
           "merged with equal tensors in the file, now with values of their own",
@@ -142,6 +164,10 @@ Lines WeightNotes(const Graph& graph, const Weights& weights,
           quantized);
   AddList(lines, "tables stay as they are unless they are named as trainable",
           tables);
+  AddList(lines, "numbers stay as they are unless they are named as trainable",
+          numbers);
+  AddList(lines, "sparse initializers stay as they are",
+          SparseInitializers(graph));
   return lines;
 }
 

@@ -97,6 +97,7 @@ TrainabilityReport CheckTrainabilityOf(
 struct ParameterChoice {
   std::vector<ValueId> trainable, frozen;  // in the order of initializers
   std::vector<ValueId> trained_inputs;     // graph inputs with a gradient
+  std::vector<std::string> notes;
 };
 
 // `loss` is the value that is differentiated. The parameters of `weights` are

@@ -181,11 +181,13 @@ TrainingModels MakeTrainingModels(
   const ParameterChoice choice =
       ChooseParameters(graph, options, loss, weights, custom_ops);
   TrainingModels models;
-  models.report.notes = SetOutputs(graph, loss, options);
+  models.report.notes = choice.notes;
+  Append(models.report.notes, SetOutputs(graph, loss, options));
   const std::vector<Fault> faults = FaultsOf(graph, inference, custom_ops);
 
   models.report.trainable = Names(graph, choice.trainable);
   models.report.frozen = Names(graph, choice.frozen);
+  models.report.trained_inputs = Names(graph, choice.trained_inputs);
   models.report.loss_name = graph.value_name(loss);
   models.report.user_inputs = Names(graph, graph.inputs());
   models.report.user_outputs = Names(graph, graph.outputs());

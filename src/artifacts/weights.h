@@ -13,11 +13,14 @@ namespace strop {
 
 struct Weights {
   // Float initializers that may be trained, those that were Constant nodes
-  // among them. Left out are numbers that a formula needs.
+  // among them.
   std::vector<ValueId> parameters;
   // Floats of Constant nodes that no layer reads as its weight: means and
   // deviations of a prologue, masks, positions. Angles of rotary embeddings.
   std::vector<ValueId> tables;
+  // Floats that a formula needs: scalars, exponents, scales of quantization,
+  // Constant nodes of one number throughout; each with the reason.
+  std::map<ValueId, std::string> numbers;
   // Initializers of few bits, which pass the gradient on.
   std::vector<ValueId> quantized;
   // How a layer comes to read them, where that is not plain: "the value of a
@@ -26,6 +29,10 @@ struct Weights {
   // Initializers that the file merges with an equal one; they have values of
   // their own now.
   std::vector<ValueId> untied;
+
+  // A number of a Constant node that no layer reads as its weight: there may
+  // be hundreds.
+  static constexpr std::string_view kInFormula = "a number in a formula";
 
   std::string OriginOf(ValueId id) const {
     const auto found = origins.find(id);

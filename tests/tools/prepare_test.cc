@@ -76,6 +76,63 @@ TEST(Prepare, AnErrorWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(made));
 }
 
+TEST(Prepare, AnUnknownNameToFreezeIsAnError) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  const ProgramResult result =
+      RunProgram({"prepare", ModelOf(golden).string(), "--loss", "mse",
+                  "--freeze", "fc1.wieght", "-o", (folder / "made").string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(Contains(result.err, "\"fc1.weight\"")) << result.err;
+}
+
+// The gradient of an input: there is nothing to optimize.
+TEST(Prepare, TellsWhatItWrote) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  const std::string made = (folder / "made").string();
+  const Arguments prepare = {"prepare", ModelOf(golden).string(),
+                             "--loss",  "cross_entropy",
+                             "-o",      made};
+  ProgramResult result = RunProgram(prepare + Arguments{"--nominal"});
+  EXPECT_TRUE(Contains(result.out,
+                       "optimizer_model.onnx, checkpoint, "
+                       "nominal_checkpoint\n"))
+      << result.out << result.err;
+  result = RunProgram(prepare + Arguments{"--train", "input"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Contains(result.out,
+                       ": training_model.onnx, eval_model.onnx, checkpoint\n"))
+      << result.out;
+  EXPECT_TRUE(Contains(result.out, "gradients of inputs: input\n"));
+  for (const char* stale : {"optimizer_model.onnx", "nominal_checkpoint"})
+    EXPECT_TRUE(Contains(result.out, std::string(stale) + " was there before"));
+}
+
+TEST(TrainBareModel, AnInputIsNoParameter) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  const std::string made = (folder / "made").string();
+  const Arguments options = {"--loss", "cross_entropy", "--train",
+                             "input,fc1.weight"};
+  EXPECT_EQ(
+      RunProgram(Arguments{"prepare", ModelOf(golden).string(), "-o", made} +
+                 options)
+          .exit_code,
+      0);
+  const Arguments inputs =
+      golden.TrainInputs(folder, 2) +
+      Arguments{"--steps", "1", "--output", (folder / "out").string()};
+  for (const Arguments& arguments :
+       {Arguments{"train", made} + inputs,
+        Arguments{"train", ModelOf(golden).string()} + options + inputs}) {
+    const ProgramResult result = RunProgram(arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_TRUE(Contains(result.err, "no step of strop train")) << result.err;
+    EXPECT_TRUE(Contains(result.err, "input")) << result.err;
+  }
+}
+
 // From the bare model as from artifacts: ONNX Runtime's losses.
 TEST(TrainBareModel, LossesAreOrts) {
   const GoldenCase golden("lenet_ce_sgd");

@@ -36,15 +36,17 @@ int RunPrepare(const Arguments& arguments) {
     guard.Check("-o", arguments.output / name);
   const ArtifactReport report = GenerateArtifacts(
       arguments.model, options, arguments.output, environment);
-  fmt::print(
-      "wrote {}: training_model.onnx, eval_model.onnx, "
-      "optimizer_model.onnx, checkpoint\n",
-      arguments.output.string());
+  fmt::print("wrote {}: {}\n", arguments.output.string(),
+             fmt::join(report.files, ", "));
   fmt::print("loss: {}\ninputs: {}\noutputs: {}\n", report.loss_name,
              fmt::join(report.user_inputs, ", "),
              fmt::join(report.user_outputs, ", "));
   fmt::print("trains {} parameters: {}\n", report.trainable.size(),
              fmt::join(report.trainable, ", "));
+  if (!report.trained_inputs.empty()) {
+    fmt::print("puts out the gradients of inputs: {}\n",
+               fmt::join(report.trained_inputs, ", "));
+  }
   if (!report.frozen.empty()) {
     fmt::print("keeps {} as they are: {}\n", report.frozen.size(),
                fmt::join(report.frozen, ", "));

@@ -91,12 +91,15 @@ void AddPrepareOptions(CLI::App& verb, PrepareOptions& options) {
       ->excludes(loss);
   verb.add_option("--train", options.train,
                   "Parameters to train: names, * and ? stand for any text and "
-                  "any character (default: all that the loss depends on)")
+                  "any character (default: all weights and biases that the "
+                  "loss depends on; scalars, exponents and tables only by "
+                  "their full names)")
       ->type_name("GLOB")
       ->delimiter(',')
       ->allow_extra_args(false);
   verb.add_option("--freeze", options.freeze,
-                  "Parameters to keep in the checkpoint as they are")
+                  "Parameters to keep in the checkpoint as they are; a full "
+                  "name here beats a pattern of --train, and the reverse")
       ->type_name("GLOB")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -125,6 +128,7 @@ ArtifactOptions ToArtifactOptions(const PrepareOptions& options) {
   if (!options.loss_model.empty()) artifacts.loss_model = options.loss_model;
   artifacts.requires_grad = options.train;
   artifacts.frozen_params = options.freeze;
+  artifacts.strict_names = true;
   artifacts.additional_output_names = options.outputs;
   artifacts.keep_outputs = options.outputs.empty();
   artifacts.optimizer =

@@ -28,6 +28,12 @@ PreparedFiles::PreparedFiles(const std::filesystem::path& model,
       {.num_threads = 1, .log = std::move(log), .files = real_});
   EncodedArtifacts encoded =
       EncodeArtifacts(model, ToArtifactOptions(options), environment);
+  if (!encoded.report.trained_inputs.empty()) {
+    Throw(ErrorCode::kInvalidArgument,
+          "--train {}: that is an input of the model, whose gradient no step "
+          "of strop train has a place for; name parameters",
+          encoded.report.trained_inputs[0]);
+  }
   sources_ = std::move(encoded.sources);
   for (EncodedModel& file : encoded.models) {
     files_[folder_ / file.name] =

@@ -81,6 +81,19 @@ std::shared_ptr<FileSystem> PrepareModel(const TrainOptions&, const LogSink&,
 }
 #endif
 
+// Inputs that are trained themselves have their gradients among the inputs.
+void CheckNoTrainedInput(const std::vector<Module::InputInfo>& inputs) {
+  constexpr std::string_view kBuffer = "_grad.accumulation.buffer";
+  for (const Module::InputInfo& input : inputs) {
+    if (!input.name.ends_with(kBuffer)) continue;
+    Throw(ErrorCode::kInvalidArgument,
+          "the training model puts out the gradient of \"{}\", which is none "
+          "of the checkpoint's parameters: no step of strop train has a place "
+          "for it; make artifacts that train parameters only",
+          input.name.substr(0, input.name.size() - kBuffer.size()));
+  }
+}
+
 // What is read is not written over; what cannot be written is said at once.
 // `sources`: of a bare model.
 void CheckTargets(const TrainOptions& options, const Paths& sources,
@@ -318,6 +331,7 @@ void TrainingRun::SetUpSessions() {
   const SessionOptions session = MakeSessionOptions();
   const ModelIdentifiers models = artifacts_.models();
   module_ = std::make_unique<Module>(models, &state_, session, *environment_);
+  CheckNoTrainedInput(module_->TrainingInputs());
   optimizer_ =
       std::make_shared<Optimizer>(models, &state_, session, *environment_);
   KeepOrSetScales(options_.resume, options_.data.scales, &run_.scales);
