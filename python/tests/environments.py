@@ -14,6 +14,7 @@ import functools
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -90,6 +91,9 @@ def _is_installed(site_packages):
 
 def _dropin(variable, folder):
     python = _interpreter(variable, folder)
+    version = _run([python, "-c", "import sys; print(*sys.version_info[:2], sep='.')"]).strip()
+    if version != "{}.{}".format(*sys.version_info[:2]):
+        pytest.skip(f"{python} is Python {version}; strop is tested for another one here")
     paths = _run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     if not _is_installed(pathlib.Path(paths)):
         pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--force-reinstall"]
