@@ -27,6 +27,52 @@ std::vector<ValueId> FloatOutputs(const Graph& graph) {
   return outputs;
 }
 
+// The last values before the outputs, each of a float type, that depend on a
+// candidate: what an ArgMax reads.
+std::vector<ValueId> FloatsBeforeOutputs(
+    const Graph& graph, const std::vector<ValueId>& candidates,
+    std::span<const CustomOpDomain* const> custom_ops) {
+  std::vector<ValueId> computed, found;
+  for (const NodeId id : graph.order())
+    for (const ValueId output : graph.node(id).outputs)
+      if (output && IsDifferentiable(graph, output)) computed.push_back(output);
+  const Reach reach(graph, computed, candidates, custom_ops);
+  std::vector<ValueId> waiting(graph.outputs().begin(), graph.outputs().end());
+  std::set<ValueId> seen;
+  while (!waiting.empty()) {
+    const ValueId id = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(id).second || !graph.value(id).producer) continue;
+    if (reach.Reaches(id)) {
+      found.push_back(id);
+    } else {
+      const auto reads = graph.Reads(graph.node(graph.value(id).producer));
+      waiting.insert(waiting.end(), reads.begin(), reads.end());
+    }
+  }
+  return found;
+}
+
+// What a loss can stand on: the float outputs. Where none of them depends on a
+// parameter, what comes before the outputs; the report tells of it.
+std::vector<ValueId> LossInputs(
+    const Graph& graph, const std::vector<ValueId>& candidates,
+    std::span<const CustomOpDomain* const> custom_ops,
+    TrainabilityReport& report) {
+  const std::vector<ValueId> outputs = FloatOutputs(graph);
+  const Reach reach(graph, outputs, candidates, custom_ops);
+  const auto reaches = [&](ValueId id) { return reach.Reaches(id); };
+  if (std::ranges::any_of(outputs, reaches)) return outputs;
+  const std::vector<ValueId> before =
+      FloatsBeforeOutputs(graph, candidates, custom_ops);
+  if (before.empty()) return outputs;
+  for (const ValueId id : before)
+    report.outputs.push_back(DescribeValue(graph, id) +
+                             ", no output itself: the outputs have no "
+                             "gradient, a loss can be named on this");
+  return before;
+}
+
 // What only shows when the gradients are written.
 void TryGradients(Graph graph, const std::vector<ValueId>& outputs,
                   const std::vector<ValueId>& parameters,
@@ -103,7 +149,8 @@ TrainabilityReport CheckTrainabilityOf(
   std::vector<ValueId> candidates, reaching;
   for (const ValueId id : weights.parameters)
     if (!statistics.contains(id)) candidates.push_back(id);
-  const std::vector<ValueId> outputs = FloatOutputs(graph);
+  const std::vector<ValueId> outputs =
+      LossInputs(graph, candidates, custom_ops, report);
   const Reach reach(graph, outputs, candidates, custom_ops);
   for (const ValueId id : weights.parameters) {
     const TensorData& data = *graph.value(id).initializer;

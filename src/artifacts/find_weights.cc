@@ -11,7 +11,7 @@
 namespace strop {
 namespace {
 
-constexpr int64_t kOldestOpset = 6;
+constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
 // Values of Constant nodes as initializers, which may be trained.
 void ConstantsToInitializers(Graph& graph) {
@@ -94,10 +94,10 @@ std::string Origin(const WeightRoles& roles, ValueId id,
 
 Weights FindWeights(Graph& graph) {
   const int64_t opset = graph.opset(kOnnx);
-  if (opset > 0 && opset < kOldestOpset) {
+  if (opset > 0 && (opset < kOldestOpset || opset > kNewestOpset)) {
     Throw(ErrorCode::kNotImplemented,
-          "the model is of opset {}; models of opset {} and newer are read",
-          opset, kOldestOpset);
+          "the model is of opset {}; models of opset {} to {} can be trained",
+          opset, kOldestOpset, kNewestOpset);
   }
   std::set<ValueId> from_file(graph.initializers().begin(),
                               graph.initializers().end());

@@ -162,6 +162,47 @@ void Append(Lines& to, Lines lines) {
             std::make_move_iterator(lines.end()));
 }
 
+void ReportNames(const Graph& graph, const ParameterChoice& choice,
+                 ValueId loss, ArtifactReport& report) {
+  report.trainable = Names(graph, choice.trainable);
+  report.frozen = Names(graph, choice.frozen);
+  report.trained_inputs = Names(graph, choice.trained_inputs);
+  report.loss_name = graph.value_name(loss);
+  report.user_inputs = Names(graph, graph.inputs());
+  report.user_outputs = Names(graph, graph.outputs());
+}
+
+bool Holds(const std::vector<ValueId>& ids, ValueId id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+// Parameters of both kinds become inputs, in the order of the initializers.
+void MakeInputsOfParameters(Graph& graph, const ParameterChoice& choice,
+                            TrainingModels& models) {
+  std::vector<ValueId> parameters;
+  for (const ValueId id : graph.initializers())
+    if (Holds(choice.trainable, id) || Holds(choice.frozen, id))
+      parameters.push_back(id);
+  models.trainable = TakeInitializers(graph, choice.trainable);
+  models.frozen = TakeInitializers(graph, choice.frozen);
+  AppendInputs(graph, parameters);
+  RemoveDead(graph);
+}
+
+void DifferentiateLoss(Graph& training, ValueId loss,
+                       const ParameterChoice& choice,
+                       std::span<const CustomOpDomain* const> custom_ops) {
+  std::vector<ValueId> trained;  // in the order of the inputs
+  for (const ValueId id : training.inputs())
+    if (Holds(choice.trainable, id) || Holds(choice.trained_inputs, id))
+      trained.push_back(id);
+  FreeGradientNames(training, trained);
+  // What has one gradient as a whole is differentiated as a whole.
+  FuseLayerNorm(training);
+  FuseGelu(training);
+  AddGradients(training, loss, trained, custom_ops);
+}
+
 }  // namespace
 
 TrainingModels MakeTrainingModels(
@@ -185,24 +226,8 @@ TrainingModels MakeTrainingModels(
   Append(models.report.notes, SetOutputs(graph, loss, options));
   const std::vector<Fault> faults = FaultsOf(graph, inference, custom_ops);
 
-  models.report.trainable = Names(graph, choice.trainable);
-  models.report.frozen = Names(graph, choice.frozen);
-  models.report.trained_inputs = Names(graph, choice.trained_inputs);
-  models.report.loss_name = graph.value_name(loss);
-  models.report.user_inputs = Names(graph, graph.inputs());
-  models.report.user_outputs = Names(graph, graph.outputs());
-
-  // Both kinds in the order of the initializers.
-  std::vector<ValueId> parameters;
-  for (const ValueId id : graph.initializers()) {
-    if (std::ranges::find(choice.trainable, id) != choice.trainable.end() ||
-        std::ranges::find(choice.frozen, id) != choice.frozen.end())
-      parameters.push_back(id);
-  }
-  models.trainable = TakeInitializers(graph, choice.trainable);
-  models.frozen = TakeInitializers(graph, choice.frozen);
-  AppendInputs(graph, parameters);
-  RemoveDead(graph);
+  ReportNames(graph, choice, loss, models.report);
+  MakeInputsOfParameters(graph, choice, models);
   const std::set<ValueId> trainable(choice.trainable.begin(),
                                     choice.trainable.end());
   Append(models.report.notes, WeightNotes(graph, weights, trainable));
@@ -214,19 +239,7 @@ TrainingModels MakeTrainingModels(
   models.training = std::move(base);
   Graph& training = models.training.graph;
   Append(models.report.notes, SwitchToTraining(training, trainable));
-  // In the order of the inputs.
-  std::vector<ValueId> trained;
-  for (const ValueId id : training.inputs()) {
-    if (trainable.contains(id) ||
-        std::ranges::find(choice.trained_inputs, id) !=
-            choice.trained_inputs.end())
-      trained.push_back(id);
-  }
-  FreeGradientNames(training, trained);
-  // What has one gradient as a whole is differentiated as a whole.
-  FuseLayerNorm(training);
-  FuseGelu(training);
-  AddGradients(training, loss, trained, custom_ops);
+  DifferentiateLoss(training, loss, choice, custom_ops);
   ThrowFaults(faults);  // what stands in the way of gradients comes first
   RemoveDead(training);
   TellNodesApart(training);

@@ -13,6 +13,7 @@
 #include "artifacts/weights.h"
 #include "graph/onnx_io.h"
 #include "passes/net.h"
+#include "tools/support.h"
 
 namespace strop {
 namespace {
@@ -25,11 +26,6 @@ path ModelOf(const std::string& name) {
 
 class Artifacts : public testing::Test {
  protected:
-  Artifacts() : folder_(path(testing::TempDir()) / "strop_artifacts") {
-    std::filesystem::remove_all(folder_);
-  }
-  ~Artifacts() override { std::filesystem::remove_all(folder_); }
-
   ArtifactReport Make(const ArtifactOptions& options,
                       const std::string& name = "lenet_ce_sgd") {
     return GenerateArtifacts(ModelOf(name), options, folder_, environment_);
@@ -54,7 +50,8 @@ class Artifacts : public testing::Test {
   }
 
   Environment environment_;
-  path folder_;
+  const TemporaryFolder own_;
+  const path folder_ = own_ / "made";
 };
 
 TEST_F(Artifacts, GlobsChooseParameters) {

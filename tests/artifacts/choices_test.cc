@@ -135,6 +135,37 @@ TEST(Choices, AWeightInsideASubgraphIsToldToBeThere) {
       << error;
 }
 
+// A loss can stand on what comes before.
+TEST(Choices, AModelThatEndsInArgMaxCanBeTrained) {
+  ModelBuilder m(13);
+  m.Input("x", {-1, 3});
+  m.Parameter("weight", {3, 3});
+  m.Op("MatMul", {"x", "weight"}, "h");
+  m.Op("ArgMax", {"h"}, "best");
+  m.Op("Cast", {"best"}, "number",
+       {{"to", static_cast<int64_t>(DataType::kFloat64)}});
+  m.Output("number");
+  const TrainabilityReport report = CheckModel(m);
+  EXPECT_TRUE(report.can_train());
+  EXPECT_NE(LineWith(report.outputs, {"h float64 [batch, 3]", "a loss can"}),
+            "");
+  ArtifactOptions options = Mse();
+  options.losses[0].input = "h";
+  EXPECT_EQ(PreparedModel(m, options).report().trainable, (Names{"weight"}));
+  // Where an output has a gradient, outputs alone count.
+  EXPECT_EQ(CheckModel(TwoLayers()).outputs.size(), 1u);
+}
+
+TEST(Choices, AnUnknownOpsetIsRefused) {
+  ModelBuilder m(30);
+  m.Input("x", {-1, 3});
+  m.Parameter("w", {3, 3});
+  m.Op("MatMul", {"x", "w"}, "y");
+  m.Output("y");
+  EXPECT_NE(LineWith({ErrorOfPreparing(m, Mse())}, {"opset 30", "6 to 28"}),
+            "");
+}
+
 TEST(Choices, AnInputThatTrainsIsNamed) {
   const ArtifactReport report = PreparedModel(TwoLayers(), Mse({"x"})).report();
   EXPECT_EQ(report.trainable, Names{});

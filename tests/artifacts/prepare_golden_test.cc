@@ -10,6 +10,7 @@
 
 #include "artifacts/golden_recipe.h"
 #include "graph/onnx_io.h"
+#include "tools/support.h"
 #include "training/golden.h"
 #include "training/golden_cases.h"
 
@@ -46,12 +47,9 @@ constexpr const char* kWithStatistics = "resnet8_bn";
 class Prepared : public testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
   Prepared() {
-    golden_.UseArtifacts(PrepareCase(
-        golden_.name(),
-        std::filesystem::path(testing::TempDir()) / "strop_prepared",
-        environment_));
+    golden_.UseArtifacts(
+        PrepareCase(golden_.name(), folder_.path(), environment_));
   }
-  ~Prepared() override { std::filesystem::remove_all(golden_.artifact("")); }
 
   void ExpectParameters(const std::string& prefix, const TrainingRun& run) {
     const auto expected = golden_.ExpectedUnder(prefix);
@@ -67,6 +65,7 @@ class Prepared : public testing::TestWithParam<std::tuple<const char*, int>> {
         << prefix;
   }
 
+  TemporaryFolder folder_;
   Environment environment_;
   Case golden_{std::get<0>(GetParam())};
 };
@@ -142,9 +141,8 @@ TEST_P(Interface, IsThatOfOrtsArtifacts) {
   const Environment environment;
   const Case golden(GetParam() == kConstantStatistics ? kWithStatistics
                                                       : GetParam());
-  const auto folder = PrepareCase(
-      GetParam(), std::filesystem::path(testing::TempDir()) / "strop_interface",
-      environment);
+  const TemporaryFolder root;
+  const auto folder = PrepareCase(GetParam(), root.path(), environment);
   for (const char* file :
        {"training_model.onnx", "eval_model.onnx", "optimizer_model.onnx"}) {
     SCOPED_TRACE(file);
@@ -160,7 +158,6 @@ TEST_P(Interface, IsThatOfOrtsArtifacts) {
     if (std::filesystem::exists(golden.file(file)))
       ExpectSameState(folder / file, golden.file(file), environment);
   }
-  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, Interface, testing::ValuesIn(kCases),

@@ -10,6 +10,7 @@
 #include "artifacts/model_check.h"
 #include "artifacts/training_graphs.h"
 #include "graph/onnx_io.h"
+#include "tools/support.h"
 
 namespace strop {
 namespace {
@@ -18,12 +19,6 @@ using std::filesystem::path;
 
 class WrittenFiles : public testing::Test {
  protected:
-  WrittenFiles() : folder_(path(testing::TempDir()) / "strop_written_files") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~WrittenFiles() override { std::filesystem::remove_all(folder_); }
-
   static void Write(const path& file, std::string_view text) {
     std::ofstream(file, std::ios::binary)
         .write(text.data(), static_cast<std::streamsize>(text.size()));
@@ -34,7 +29,8 @@ class WrittenFiles : public testing::Test {
   }
 
   Environment environment_;
-  path folder_;
+  const TemporaryFolder own_;
+  const path folder_ = own_.path();
 };
 
 // Only w trains; v and u stay in the models.
