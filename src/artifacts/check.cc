@@ -85,7 +85,12 @@ void TryGradients(Graph graph, const std::vector<ValueId>& outputs,
     seeds.push_back(graph.AddInput(graph.FreshName("seed"), std::move(type)));
   }
   try {
-    Differentiate(graph, outputs, seeds, parameters, {.custom = custom_ops});
+    const std::vector<ValueId> gradients = Differentiate(
+        graph, outputs, seeds, parameters, {.custom = custom_ops});
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (!gradients[i])
+        report.blockers.push_back(fmt::format("no gradient arrives at \"{}\"",
+                                              graph.value_name(parameters[i])));
   } catch (const Error& error) {
     report.blockers.push_back(error.what());
     return;

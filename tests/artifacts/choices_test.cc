@@ -156,6 +156,22 @@ TEST(Choices, AModelThatEndsInArgMaxCanBeTrained) {
   EXPECT_EQ(CheckModel(TwoLayers()).outputs.size(), 1u);
 }
 
+// As preparing does: the sizes on the way grow beyond all numbers.
+TEST(Choices, CheckTellsThatNoGradientArrives) {
+  ModelBuilder m(13);
+  m.Input("x", {-1, 3});
+  m.Parameter("w", {3, 3});
+  std::string last = m.Op("MatMul", {"x", "w"}, "h");
+  for (int i = 0; i < 70; ++i) {
+    last = m.Op("Concat", {last, last}, "c" + std::to_string(i),
+                {{"axis", int64_t{0}}});
+  }
+  m.Op("Identity", {last}, "y");
+  m.Output("y");
+  EXPECT_NE(ErrorOfPreparing(m, Mse()), "");
+  EXPECT_NE(LineWith(CheckModel(m).blockers, {"no gradient", "\"w\""}), "");
+}
+
 TEST(Choices, AnUnknownOpsetIsRefused) {
   ModelBuilder m(30);
   m.Input("x", {-1, 3});
