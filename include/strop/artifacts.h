@@ -47,7 +47,7 @@ struct Loss {
   // ("labels", int64 [N, d1, ...] for scores [N, C, d1, ...], or "target", of
   // the type and shape of `input`), or a value that the model has already.
   // Empty: "labels" for cross entropy, else "target"; with several losses
-  // "<input>_labels", "<input>_target".
+  // "<input>_labels", "<input>_target", which losses of one output share.
   std::string target = {};
   // What it counts in the sum of several losses.
   double weight = 1;
@@ -131,8 +131,9 @@ struct ArtifactReport {
 // whose constants pass 2 GB keeps them in <file>.data beside it. Throws
 // kInvalidArgument where a file would take the place of one that the model is
 // read from, kNotFound for an unknown name (the text offers near ones),
-// kInvalidArgument where a trainable name is not of a float type, nothing is
-// trainable, or the loss does not depend on what is trained, and
+// kInvalidArgument where a trainable name is not of a float type, or of one
+// that the optimizer that is asked for does not update (float16, bfloat16),
+// nothing is trainable, or the loss does not depend on what is trained, and
 // kNotImplemented naming every node without a gradient. Nothing is written
 // then.
 STROP_EXPORT ArtifactReport GenerateArtifacts(
@@ -146,7 +147,8 @@ struct ParameterReport {
   std::string name;
   DataType type = DataType::kUndefined;
   std::vector<int64_t> dims;
-  // An output depends on it, and no blocker stands in between.
+  // An output depends on it, no blocker stands in between, and an optimizer
+  // takes its type.
   bool trains = false;
   std::string why_not = {};  // where it does not
   // How the model comes to it where that is not plain: "the value of a

@@ -170,6 +170,8 @@ TrainabilityReport CheckTrainabilityOf(
       parameter.why_not = "no float output depends on it";
     } else {
       reaching.push_back(id);
+      parameter.why_not = WhyNoOptimizer(data.type);
+      parameter.trains = parameter.why_not.empty();
     }
     report.parameters.push_back(std::move(parameter));
   }

@@ -4,6 +4,7 @@
 // process, where each generated name has a number: users read the loss by
 // its name, and files of both look alike.
 #include <algorithm>
+#include <map>
 
 #include "artifacts/notes.h"
 #include "artifacts/training_graphs.h"
@@ -59,6 +60,7 @@ class LossWriter {
     const Var x = InputOf(loss);
     switch (loss.kind) {
       case LossKind::kCrossEntropy:
+        NoteProbabilities(x);
         return CrossEntropy(loss, x, LabelsFor(loss, x, count));
       case LossKind::kMeanSquaredError: {
         const Var difference = x - TargetFor(loss, x, count);
@@ -71,6 +73,7 @@ class LossWriter {
         return Reduced(loss, builder_.Op("Abs", {difference}), "abs_output", 3);
       }
       case LossKind::kBinaryCrossEntropyWithLogits: {
+        NoteProbabilities(x);
         const Var target = TargetFor(loss, x, count);
         const int factors = 2 * (int{loss.weights != nullptr} +
                                  int{loss.positive_weights != nullptr});
@@ -97,6 +100,7 @@ class LossWriter {
   }
 
   int names_used() const { return used_; }
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   Var InputOf(const Loss& loss) {
@@ -117,6 +121,18 @@ class LossWriter {
     return builder_.Of(id);
   }
 
+  void NoteProbabilities(Var x) {
+    const NodeId producer = graph_.value(x.id).producer;
+    if (!producer) return;
+    const Node& node = graph_.node(producer);
+    if (node.op_type != "Softmax" && node.op_type != "Sigmoid") return;
+    notes_.push_back(fmt::format(
+        "the loss wants scores, but \"{}\" of {} looks like probabilities; "
+        "name the value before it as the output that the loss reads: \"{}\"",
+        graph_.value_name(x.id), Describe(graph_, node),
+        graph_.value_name(node.input(0))));
+  }
+
   std::string OutputNames() const {
     std::string names;
     for (const ValueId id : graph_.outputs())
@@ -124,20 +140,28 @@ class LossWriter {
     return names;
   }
 
-  // A value of the model of that name, or a new input.
-  Var TargetNamed(const Loss& loss, const std::string& name, ValueType type) {
-    if (const ValueId there = graph_.Find(name)) {
-      if (loss.target.empty()) {
-        Throw(ErrorCode::kInvalidArgument,
-              "the loss adds an input \"{}\", but the model has a value of "
-              "that name: give the target another name, or name that value as "
-              "the target",
-              name);
-      }
-      CheckTarget(loss, there, type);
-      return builder_.Of(there);
+  // A value of the model of that name, or a new input. Losses of one output
+  // that want the same of it share one.
+  Var TargetNamed(const Loss& loss, Var x, const std::string& name,
+                  ValueType type) {
+    const ValueId there = graph_.Find(name);
+    if (!there) {
+      const Var added = builder_.Of(graph_.AddInput(name, std::move(type)));
+      added_.emplace(name, x.id);
+      return added;
     }
-    return builder_.Of(graph_.AddInput(name, std::move(type)));
+    const auto added = added_.find(name);
+    const bool is_shared = added != added_.end() && added->second == x.id;
+    if (loss.target.empty() && !is_shared) {
+      Throw(ErrorCode::kInvalidArgument,
+            "the loss adds an input \"{}\", but {} that name: give the target "
+            "another name, or name that value as the target",
+            name,
+            added == added_.end() ? "the model has a value of"
+                                  : "the input of another loss has");
+    }
+    CheckTarget(loss, there, type);
+    return builder_.Of(there);
   }
 
   void CheckTarget(const Loss& loss, ValueId there, const ValueType& wanted) {
@@ -151,15 +175,15 @@ class LossWriter {
           DescribeType(wanted));
   }
 
-  std::string TargetName(const Loss& loss, std::string_view kind,
+  std::string TargetName(const Loss& loss, Var x, std::string_view kind,
                          size_t count) const {
     if (!loss.target.empty()) return loss.target;
     if (count == 1) return std::string(kind);
-    return fmt::format("{}_{}", loss.input, kind);
+    return fmt::format("{}_{}", graph_.value_name(x.id), kind);
   }
 
   Var TargetFor(const Loss& loss, Var x, size_t count) {
-    return TargetNamed(loss, TargetName(loss, "target", count),
+    return TargetNamed(loss, x, TargetName(loss, x, "target", count),
                        ValueType::OfTensor(builder_.type(x), DeclaredDims(x)));
   }
 
@@ -171,8 +195,14 @@ class LossWriter {
             "rank {}",
             graph_.value_name(x.id), dims->size());
     }
+    if (dims && (*dims)[1].value == 1) {
+      Throw(ErrorCode::kInvalidArgument,
+            "cross entropy wants scores of two classes or more, but \"{}\" is "
+            "{}: its loss would always be 0; bce is the loss of one score",
+            graph_.value_name(x.id), DescribeType(graph_.value(x.id).type));
+    }
     if (dims) dims->erase(dims->begin() + 1);
-    return TargetNamed(loss, TargetName(loss, "labels", count),
+    return TargetNamed(loss, x, TargetName(loss, x, "labels", count),
                        ValueType::OfTensor(DataType::kInt64, std::move(dims)));
   }
 
@@ -273,6 +303,8 @@ class LossWriter {
 
   Graph& graph_;
   GraphBuilder builder_;
+  std::vector<std::string> notes_;
+  std::map<std::string, ValueId> added_;  // targets, and what they are for
   int used_ = 0;  // generated names of the losses before
 };
 
@@ -286,7 +318,7 @@ AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses) {
     parts.push_back(writer.Write(loss, losses.size()));
   const bool plain = losses.size() == 1 && losses[0].weight == 1;
   const Var loss = plain ? parts[0] : writer.Sum(parts, losses);
-  return {loss.id, writer.names_used()};
+  return {loss.id, writer.names_used(), writer.notes()};
 }
 
 }  // namespace strop

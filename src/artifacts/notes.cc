@@ -13,17 +13,6 @@
 namespace strop {
 namespace {
 
-// "a, b, c and 4 more".
-std::string Listing(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kMost)
-    text += fmt::format(" and {} more", names.size() - kMost);
-  return text;
-}
-
 void AddList(Lines& lines, std::string_view title,
              const std::vector<std::string>& names) {
   if (!names.empty())
@@ -71,6 +60,16 @@ std::vector<std::string> SparseInitializers(const Graph& graph) {
 }
 
 }  // namespace
+
+std::string Listing(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMost)
+    text += fmt::format(" and {} more", names.size() - kMost);
+  return text;
+}
 
 std::string DescribeType(const ValueType& type) {
   if (type.kind == ValueType::Kind::kUnknown) return "of unknown type";

@@ -15,6 +15,8 @@ namespace strop {
 
 using Lines = std::vector<std::string>;
 
+// "a, b, c and 4 more".
+std::string Listing(const std::vector<std::string>& names);
 // `float32 [batch, 784]`; ? for a dimension without a name.
 std::string DescribeType(const ValueType& type);
 // `"w" int8 [3, 4]`.

@@ -2,6 +2,7 @@
 //
 // The optimizer's model: one node over lists of tensors, with a clip before
 // it where it was asked for.
+#include "artifacts/notes.h"
 #include "artifacts/training_graphs.h"
 #include "base/throw.h"
 #include "ops/graph_builder.h"
@@ -44,7 +45,30 @@ void SetAdamW(Node& node, const AdamWOptions& options) {
   node.SetAttribute("weight_decay", options.weight_decay);
 }
 
+bool HasTooFewBits(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
 }  // namespace
+
+std::string WhyNoOptimizer(DataType type) {
+  if (!HasTooFewBits(type)) return "";
+  return fmt::format("{}, which no optimizer updates", DataTypeName(type));
+}
+
+void CheckTypesOf(const std::vector<TensorData>& parameters) {
+  std::vector<std::string> refused;
+  for (const TensorData& data : parameters)
+    if (HasTooFewBits(data.type))
+      refused.push_back(
+          fmt::format("\"{}\" ({})", data.name, DataTypeName(data.type)));
+  if (refused.empty()) return;
+  Throw(ErrorCode::kInvalidArgument,
+        "the optimizers update float32 and float64; of other types {} {}: "
+        "keep them as they are (frozen_params, --freeze), make them float32 "
+        "with a Cast behind, or make artifacts without an optimizer",
+        refused.size() == 1 ? "is" : "are", Listing(refused));
+}
 
 Model MakeOptimizerModel(const ArtifactOptions& options,
                          const OptimizerTraits& traits) {

@@ -45,12 +45,18 @@ struct OptimizerTraits {
   int names_used = 0;  // generated names are numbered through all files
 };
 
+// Why no optimizer updates parameters of the type; "" where one does.
+std::string WhyNoOptimizer(DataType type);
+// Throws kInvalidArgument naming the parameters that none updates.
+void CheckTypesOf(const std::vector<TensorData>& parameters);
+
 Model MakeOptimizerModel(const ArtifactOptions& options,
                          const OptimizerTraits& traits);
 
 struct AddedLoss {
   ValueId value;
   int names_used = 0;
+  std::vector<std::string> notes = {};  // for the report
 };
 
 // Appends the loss to the graph, with the inputs of the targets. Infers

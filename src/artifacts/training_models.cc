@@ -214,7 +214,7 @@ TrainingModels MakeTrainingModels(
     ConvertOpset(base, *options.opset);
   }
   const Weights weights = FindWeights(graph);
-  const auto [loss, names_used] =
+  const auto [loss, names_used, loss_notes] =
       AddLoss(graph, options, loss_model, custom_ops);
   const InferenceReport inference = InferShapes(graph, custom_ops);
   RequireFloatLoss(graph, loss);
@@ -222,12 +222,14 @@ TrainingModels MakeTrainingModels(
   const ParameterChoice choice =
       ChooseParameters(graph, options, loss, weights, custom_ops);
   TrainingModels models;
-  models.report.notes = choice.notes;
+  models.report.notes = loss_notes;
+  Append(models.report.notes, choice.notes);
   Append(models.report.notes, SetOutputs(graph, loss, options));
   const std::vector<Fault> faults = FaultsOf(graph, inference, custom_ops);
 
   ReportNames(graph, choice, loss, models.report);
   MakeInputsOfParameters(graph, choice, models);
+  if (options.optimizer != OptimizerKind::kNone) CheckTypesOf(models.trainable);
   const std::set<ValueId> trainable(choice.trainable.begin(),
                                     choice.trainable.end());
   Append(models.report.notes, WeightNotes(graph, weights, trainable));

@@ -62,7 +62,7 @@ int RunCheck(const std::filesystem::path& model) {
   }
   fmt::print("this model cannot be trained: {}\n",
              report.blockers.empty()
-                 ? "no float output depends on a float parameter"
+                 ? "no float output depends on a parameter that can be updated"
                  : "the nodes above stand in the way");
   return kExitFailure;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/half.h"
 #include "base/throw.h"
 
 namespace strop {
@@ -12,14 +13,10 @@ namespace {
 constexpr int64_t kDefaultBatchSize = 32;
 
 bool IsScalar(const Tensor& tensor) {
+  const auto is_type = [&](DataType type) { return tensor.type() == type; };
   return tensor.shape().rank() <= 1 && tensor.element_count() == 1 &&
-         (tensor.type() == DataType::kFloat32 ||
-          tensor.type() == DataType::kFloat64);
-}
-
-double ScalarValue(const Tensor& tensor) {
-  if (tensor.type() == DataType::kFloat64) return tensor.values<double>()[0];
-  return tensor.values<float>()[0];
+         (is_type(DataType::kFloat32) || is_type(DataType::kFloat64) ||
+          is_type(DataType::kFloat16) || is_type(DataType::kBfloat16));
 }
 
 bool IsScores(const Tensor& tensor, int64_t rows) {
@@ -41,7 +38,7 @@ class Collector {
     if (kinds_.empty()) Classify(rows, outputs);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (kinds_[i] == Kind::kScalar) {
-        sums_[i] += ScalarValue(outputs[i]) * static_cast<double>(rows.size());
+        sums_[i] += FloatValue(outputs[i]) * static_cast<double>(rows.size());
       } else if (kinds_[i] == Kind::kArray && options_.keep_arrays) {
         Keep(i, rows, outputs[i]);
       }
@@ -144,6 +141,19 @@ class Collector {
 };
 
 }  // namespace
+
+double FloatValue(const Tensor& scalar) {
+  switch (scalar.type()) {
+    case DataType::kFloat64:
+      return scalar.values<double>()[0];
+    case DataType::kFloat16:
+      return ToFloat(scalar.values<Float16>()[0]);
+    case DataType::kBfloat16:
+      return ToFloat(scalar.values<Bfloat16>()[0]);
+    default:
+      return scalar.values<float>()[0];
+  }
+}
 
 int64_t Accuracy::correct() const {
   int64_t sum = 0;

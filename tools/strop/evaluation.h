@@ -50,6 +50,9 @@ struct EvaluationOptions {
   std::vector<int64_t> labels;  // one per row; empty: no accuracy
 };
 
+// Of one number of a float type, 16 bits too.
+double FloatValue(const Tensor& scalar);
+
 // Runs all rows in order. The last, smaller batch counts too, unless the
 // model fixes the batch size.
 Evaluation Evaluate(const Dataset& data,

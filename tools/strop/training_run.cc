@@ -206,8 +206,7 @@ double LossValue(const Tensor& loss) {
           "number",
           loss.shape().ToString());
   }
-  if (loss.type() == DataType::kFloat64) return loss.values<double>()[0];
-  return loss.values<float>()[0];
+  return FloatValue(loss);
 }
 
 class TrainingRun {
