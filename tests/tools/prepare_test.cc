@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bare models on the command line: check, prepare, and training from them.
+#include <map>
+
 #include "graph/onnx_io.h"
 #include "strop/checkpoint_state.h"
 #include "strop/environment.h"
@@ -131,6 +133,86 @@ TEST(TrainBareModel, AnInputIsNoParameter) {
     EXPECT_TRUE(Contains(result.err, "no step of strop train")) << result.err;
     EXPECT_TRUE(Contains(result.err, "input")) << result.err;
   }
+}
+
+void RenameParameter(Graph& graph, const std::string& name,
+                     const std::string& to) {
+  const ValueId id = graph.Find(name);
+  graph.value(id).initializer->name = to;
+  graph.value(id).initializer->encoded = {};
+  graph.Rename(id, to);
+}
+
+// A backslash tells parts of names from what separates names.
+TEST(Prepare, NamesMayHoldColonsCommasAndStars) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  Model model = ReadOnnx(ModelOf(golden), *golden.files);
+  RenameParameter(model.graph, "fc1.weight", "fc1,weight");
+  const ValueId logits = model.graph.outputs()[0];
+  for (const auto& [output, spelled] :
+       std::map<std::string, std::string>{{"Identity:0", "Identity\\:0"},
+                                          {"a*b", "a*b"},
+                                          {"onnx::y\\", "onnx::y\\\\"}}) {
+    model.graph.Rename(logits, output);
+    WriteText(folder / "model.onnx", EncodeOnnx(model));
+    const ProgramResult result =
+        RunProgram({"prepare", (folder / "model.onnx").string(), "--loss",
+                    "2*cross_entropy:" + spelled + ":t\\:0", "--train",
+                    "fc1\\,weight,fc1.bias", "-o", (folder / "made").string()});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(Contains(result.out, ", t:0\n")) << result.out;
+    EXPECT_TRUE(Contains(result.out, "trains 2 parameters")) << result.out;
+  }
+}
+
+TEST(Prepare, WeightDecayMayBeItsDefault) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  const auto prepare = [&](const char* decay) {
+    return RunProgram({"prepare", ModelOf(golden).string(), "--loss", "mse",
+                       "--weight-decay", decay, "-o",
+                       (folder / "made").string()})
+        .exit_code;
+  };
+  EXPECT_EQ(prepare("0"), 0);
+  EXPECT_EQ(prepare("-1"), 2);
+}
+
+// The mean of the logits as a float16.
+TEST(TrainBareModel, ALossOf16BitsIsRead) {
+  const GoldenCase golden("lenet_ce_sgd");
+  TemporaryFolder folder;
+  Model loss;
+  loss.ir_version = 8;
+  loss.graph.name = "loss";
+  Model base = ReadOnnx(ModelOf(golden), *golden.files);
+  loss.opset_imports = base.opset_imports;
+  loss.graph.opset_imports = base.graph.opset_imports;
+  Graph& graph = loss.graph;
+  Node mean, cast;
+  mean.op_type = "ReduceMean";
+  mean.SetAttribute("keepdims", int64_t{0});
+  mean.inputs = {graph.AddInput(
+      "logits", ValueType::OfTensor(DataType::kFloat32, std::nullopt))};
+  mean.outputs = {graph.AddValue("mean")};
+  cast.op_type = "Cast";
+  cast.SetAttribute("to", static_cast<int64_t>(DataType::kFloat16));
+  cast.inputs = mean.outputs;
+  cast.outputs = {graph.AddValue(
+      "half", ValueType::OfTensor(DataType::kFloat16, std::nullopt))};
+  graph.MarkOutput(cast.outputs[0]);
+  graph.AddNode(std::move(mean));
+  graph.AddNode(std::move(cast));
+  WriteText(folder / "loss.onnx", EncodeOnnx(loss));
+  Arguments inputs = golden.TrainInputs(folder, 1);
+  inputs.resize(2);  // without the labels
+  const ProgramResult result = RunProgram(
+      Arguments{"train", ModelOf(golden).string(), "--loss-model",
+                (folder / "loss.onnx").string(), "--steps", "2", "--batch-size",
+                "4", "--output", (folder / "out").string()} +
+      inputs);
+  EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
 }
 
 // From the bare model as from artifacts: ONNX Runtime's losses.

@@ -27,14 +27,28 @@ std::string CheckPositive(const std::string& text) {
   return "wanted a number above 0, got \"" + text + "\"";
 }
 
-// KIND:OUTPUT:TARGET. Names of values may hold colons themselves
-// ("onnx::Gemm_5"): single ones separate, double ones belong to a name.
+std::string CheckNotNegative(const std::string& text) {
+  float number = -1;
+  if (CLI::detail::lexical_cast(text, number) && number >= 0 &&
+      std::isfinite(number)) {
+    return {};
+  }
+  return "wanted a number from 0, got \"" + text + "\"";
+}
+
+// KIND:OUTPUT:TARGET. Names of values may hold colons themselves: single ones
+// separate, double ones ("onnx::Gemm_5") belong to a name, as does what comes
+// behind a backslash ("Identity\:0").
 std::vector<std::string> SplitAtColons(const std::string& text) {
   std::vector<std::string> parts(1);
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != ':') {
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (text[i] == '\\' && (next == ':' || next == '\\')) {
+      parts.back() += next;
+      ++i;
+    } else if (text[i] != ':') {
       parts.back() += text[i];
-    } else if (i + 1 < text.size() && text[i + 1] == ':') {
+    } else if (next == ':') {
       parts.back() += "::";
       ++i;
     } else {
@@ -44,11 +58,30 @@ std::vector<std::string> SplitAtColons(const std::string& text) {
   return parts;
 }
 
+// The names of all texts; a comma behind a backslash is part of a name.
+std::vector<std::string> SplitAtCommas(const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  for (const std::string& text : texts) {
+    names.emplace_back();
+    for (size_t i = 0; i < text.size(); ++i) {
+      const bool is_escaped = text.compare(i, 2, "\\,") == 0;
+      if (is_escaped) ++i;
+      if (text[i] == ',' && !is_escaped) {
+        names.emplace_back();
+      } else {
+        names.back() += text[i];
+      }
+    }
+  }
+  return names;
+}
+
 Loss ParseLoss(const std::string& text) {
   Loss loss;
   std::string rest = text;
+  // A * behind the kind is part of a name.
   const size_t star = text.find('*');
-  if (star != std::string::npos) {
+  if (star < text.find(':')) {
     const std::string factor = text.substr(0, star);
     if (!CLI::detail::lexical_cast(factor, loss.weight) ||
         !std::isfinite(loss.weight)) {
@@ -65,7 +98,10 @@ Loss ParseLoss(const std::string& text) {
         text, parts[0]);
   }
   if (parts.size() > 3)
-    ThrowUsage("--loss {}: wanted [FACTOR*]KIND[:OUTPUT[:TARGET]]", text);
+    ThrowUsage(
+        "--loss {}: wanted [FACTOR*]KIND[:OUTPUT[:TARGET]], \\: for a colon in "
+        "a name",
+        text);
   loss.kind = kind->second;
   if (parts.size() > 1) loss.input = parts[1];
   if (parts.size() > 2) loss.target = parts[2];
@@ -79,8 +115,9 @@ void AddPrepareOptions(CLI::App& verb, PrepareOptions& options) {
       verb.add_option("--loss", options.losses,
                       "cross_entropy, mse, l1 or bce (with logits). Where the "
                       "model has several outputs, :OUTPUT says which one is "
-                      "meant, :TARGET how its target is called; several "
-                      "losses are added up, each times its FACTOR")
+                      "meant, :TARGET how its target is called (\\: is a "
+                      "colon in a name); several losses are added up, each "
+                      "times its FACTOR")
           ->type_name("[FACTOR*]KIND[:OUTPUT[:TARGET]]")
           ->allow_extra_args(false);
   verb.add_option("--loss-model", options.loss_model,
@@ -91,22 +128,20 @@ void AddPrepareOptions(CLI::App& verb, PrepareOptions& options) {
       ->excludes(loss);
   verb.add_option("--train", options.train,
                   "Parameters to train: names, * and ? stand for any text and "
-                  "any character (default: all weights and biases that the "
+                  "any character, \\, for a comma in a name (default: all "
+                  "weights and biases that the "
                   "loss depends on; scalars, exponents and tables only by "
                   "their full names)")
       ->type_name("GLOB")
-      ->delimiter(',')
       ->allow_extra_args(false);
   verb.add_option("--freeze", options.freeze,
                   "Parameters to keep in the checkpoint as they are; a full "
                   "name here beats a pattern of --train, and the reverse")
       ->type_name("GLOB")
-      ->delimiter(',')
       ->allow_extra_args(false);
   verb.add_option("--outputs", options.outputs,
                   "Values to put out beside the loss, separated by commas "
                   "(default: the model's outputs)")
-      ->delimiter(',')
       ->allow_extra_args(false);
   verb.add_option("--opset", options.opset,
                   "Opset of the artifacts, if newer than the model's")
@@ -118,7 +153,7 @@ void AddPrepareOptions(CLI::App& verb, PrepareOptions& options) {
       ->check(CheckPositive);
   verb.add_option("--weight-decay", options.weight_decay,
                   "Weight decay of adamw (default 0)")
-      ->check(CheckPositive);
+      ->check(CheckNotNegative);
 }
 
 ArtifactOptions ToArtifactOptions(const PrepareOptions& options) {
@@ -126,10 +161,10 @@ ArtifactOptions ToArtifactOptions(const PrepareOptions& options) {
   for (const std::string& text : options.losses)
     artifacts.losses.push_back(ParseLoss(text));
   if (!options.loss_model.empty()) artifacts.loss_model = options.loss_model;
-  artifacts.requires_grad = options.train;
-  artifacts.frozen_params = options.freeze;
+  artifacts.requires_grad = SplitAtCommas(options.train);
+  artifacts.frozen_params = SplitAtCommas(options.freeze);
+  artifacts.additional_output_names = SplitAtCommas(options.outputs);
   artifacts.strict_names = true;
-  artifacts.additional_output_names = options.outputs;
   artifacts.keep_outputs = options.outputs.empty();
   artifacts.optimizer =
       options.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;

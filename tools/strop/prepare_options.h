@@ -17,7 +17,8 @@ namespace strop {
 struct PrepareOptions {
   std::vector<std::string> losses;  // [FACTOR*]KIND[:OUTPUT[:TARGET]]
   std::filesystem::path loss_model;
-  std::vector<std::string> train, freeze;  // names or globs
+  // Lists with commas: names or globs, and names.
+  std::vector<std::string> train, freeze;
   std::vector<std::string> outputs;
   std::string optimizer = "adamw";
   std::optional<float> clip, weight_decay;
