@@ -9,6 +9,7 @@
 #include "graph/subgraphs.h"
 #include "ops/infer_shapes.h"
 #include "ops/number.h"
+#include "strop/op.h"
 
 namespace strop {
 namespace {
@@ -191,6 +192,53 @@ Lines SharedStatisticsNotes(const Graph& graph,
   return lines;
 }
 
+namespace {
+
+bool IsBackward(const Graph& graph, const Node& node) {
+  const bool is_recurrent =
+      node.op_type == "LSTMTraining" || node.op_type == "GRUTraining";
+  return is_recurrent &&
+         OpNode(graph, node).String("direction", "forward") != "forward";
+}
+
+bool HasNegativeStep(const Graph& graph, const Node& node) {
+  constexpr size_t kSteps = 5;
+  if (node.op_type != "SliceGrad" || !node.input(kSteps)) return false;
+  const auto& steps = graph.value(node.inputs[kSteps]).initializer;
+  if (!steps || steps->type != DataType::kInt64) return false;
+  return std::ranges::any_of(steps->view().values<int64_t>(),
+                             [](int64_t step) { return step < 0; });
+}
+
+// What its kernels lack, wherever such a node stands in the graph.
+void AddLacks(const Graph& graph, Lines& lines) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    std::string_view why;
+    if (IsBackward(graph, node)) why = "goes backwards in time";
+    if (HasNegativeStep(graph, node)) why = "has a negative step";
+    if (!why.empty()) {
+      lines.push_back(fmt::format("{} {}: its gradient runs in Strop only",
+                                  Describe(graph, node), why));
+    }
+  }
+}
+
+// Its optimizers and its accumulation are for float32.
+void AddWideParameters(const Graph& training, Lines& lines) {
+  std::vector<std::string> names;
+  for (const NodeId id : training.order()) {
+    const Node& node = training.node(id);
+    if (node.op_type != "InPlaceAccumulatorV2") continue;
+    const Value& buffer = training.value(node.inputs[0]);
+    if (buffer.type.element == DataType::kFloat64)
+      names.push_back(buffer.name.substr(0, buffer.name.rfind("_grad.")));
+  }
+  AddList(lines, "float64 parameters, which train in Strop only", names);
+}
+
+}  // namespace
+
 Lines StropOpNotes(const Graph& training) {
   std::set<std::string> ops;
   for (const NodeId id : training.order())
@@ -201,6 +249,8 @@ Lines StropOpNotes(const Graph& training) {
     lines.push_back(fmt::format(
         "the training model holds strop.{}, which runs in Strop only", op));
   }
+  AddLacks(training, lines);
+  AddWideParameters(training, lines);
   return lines;
 }
 

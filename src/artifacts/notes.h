@@ -32,7 +32,8 @@ Lines WeightNotes(const Graph& graph, const Weights& weights,
 // Floats that sub-graphs hold themselves, `"w" float32 (3, 4) in [If "i"]`.
 Lines ConstantsInside(const Graph& graph);
 Lines InsideNotes(const Graph& graph);
-// Ops that only Strop has.
+// Ops that only Strop has, and those that ONNX Runtime has for less than what
+// is asked of them here.
 Lines StropOpNotes(const Graph& training);
 // ONNX's own ops that its opset lacks.
 Lines NewerOpNotes(const Graph& training);

@@ -50,5 +50,30 @@ TEST(NewerOps, AreNoneInANewOpset) {
   EXPECT_EQ(LineWith(NotesAt(13), {"does not have"}), "");
 }
 
+// Where ONNX Runtime has the op and cannot do what is asked of it.
+TEST(StropOnly, SlicesThatGoBackwardsAndWideParameters) {
+  for (const double step : {-1.0, 1.0}) {
+    ModelBuilder m(13);
+    m.Input("x", {-1, 3});
+    m.Parameter("w", {3, 4});
+    m.Op("MatMul", {"x", "w"}, "h");
+    m.Constant("first", {1}, {step < 0 ? 3.0 : 0.0}, DataType::kInt64);
+    m.Constant("last", {1}, {step < 0 ? -9.0 : 9.0}, DataType::kInt64);
+    m.Constant("axis", {1}, {1}, DataType::kInt64);
+    m.Constant("step", {1}, {step}, DataType::kInt64);
+    m.Op("Slice", {"h", "first", "last", "axis", "step"}, "y");
+    m.Output("y");
+    const std::vector<std::string> lines = CheckModel(m).strop_only;
+    EXPECT_EQ(LineWith(lines, {"SliceGrad", "negative step"}).empty(),
+              step > 0);
+    const std::vector<std::string> notes =
+        PreparedModel(m, {.losses = {{.kind = LossKind::kL1}},
+                          .optimizer = OptimizerKind::kNone})
+            .report()
+            .notes;
+    EXPECT_NE(LineWith(notes, {"float64 parameters", "Strop only", ": w"}), "");
+  }
+}
+
 }  // namespace
 }  // namespace strop
