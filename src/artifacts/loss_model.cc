@@ -56,11 +56,10 @@ class Appender {
   void AddImport(const std::string& domain, int64_t version) {
     const auto [place, is_new] = graph_.opset_imports.emplace(domain, version);
     if (is_new || place->second == version) return;
-    Throw(
-        ErrorCode::kInvalidArgument,
-        "the loss model is of opset {} of \"{}\", the model of opset {}: they "
-        "must be equal",
-        version, domain, place->second);
+    Throw(ErrorCode::kInvalidArgument,
+          "the loss model is of opset {} of {}, the model of opset {}: they "
+          "must be equal",
+          version, domain.empty() ? "ai.onnx" : domain, place->second);
   }
 
   // A value of the model of that name, which must be what the loss model

@@ -203,6 +203,22 @@ void DifferentiateLoss(Graph& training, ValueId loss,
   AddGradients(training, loss, trained, custom_ops);
 }
 
+// Moves the older of the two to the opset of the newer one; the model stays
+// where an opset was asked for.
+Lines MatchOpsets(Model& base, Model& loss, const ArtifactOptions& options,
+                  std::span<const CustomOpDomain* const> custom_ops) {
+  const int64_t ours = base.graph.opset(kOnnx);
+  const int64_t theirs = loss.graph.opset(kOnnx);
+  if (ours == theirs || ours == 0 || theirs == 0) return {};
+  if (ours < theirs && options.opset) return {};
+  Model& older = ours < theirs ? base : loss;
+  InferShapes(older.graph, custom_ops);
+  ConvertOpset(older, std::max(ours, theirs));
+  if (theirs < ours) return {};
+  return {fmt::format("the artifacts are of opset {}, that of the loss model",
+                      theirs)};
+}
+
 }  // namespace
 
 TrainingModels MakeTrainingModels(
@@ -213,6 +229,9 @@ TrainingModels MakeTrainingModels(
     InferShapes(graph, custom_ops);
     ConvertOpset(base, *options.opset);
   }
+  TrainingModels models;
+  if (loss_model)
+    models.report.notes = MatchOpsets(base, *loss_model, options, custom_ops);
   const Weights weights = FindWeights(graph);
   const auto [loss, names_used, loss_notes] =
       AddLoss(graph, options, loss_model, custom_ops);
@@ -221,8 +240,7 @@ TrainingModels MakeTrainingModels(
   if (options.losses.empty() && !loss_model) RequireScalar(graph, loss);
   const ParameterChoice choice =
       ChooseParameters(graph, options, loss, weights, custom_ops);
-  TrainingModels models;
-  models.report.notes = loss_notes;
+  Append(models.report.notes, loss_notes);
   Append(models.report.notes, choice.notes);
   Append(models.report.notes, SetOutputs(graph, loss, options));
   const std::vector<Fault> faults = FaultsOf(graph, inference, custom_ops);

@@ -140,5 +140,27 @@ TEST(LossModel, ItsInputsMustBeWhatTheModelHas) {
             "");
 }
 
+TEST(LossModel, MayBeOfAnotherOpset) {
+  for (const int64_t opset : {int64_t{11}, int64_t{17}}) {
+    SCOPED_TRACE(opset);
+    ModelBuilder m(opset);
+    m.Input("y", {-1, 2});
+    m.Op("Mul", {"y", "y"}, "square");
+    m.Op("ReduceMean", {"square"}, "mean", {{"keepdims", int64_t{0}}});
+    m.Output("mean");
+    const std::string loss = m.Encode();
+    PreparedModel prepared(Base(), WithLoss(loss));
+    EXPECT_EQ(CompareGradients(prepared, {{"x", Spread({4, 3})}}), "");
+    EXPECT_EQ(LineWith(prepared.report().notes, {"opset 17"}).empty(),
+              opset < kOpset);
+    ArtifactOptions options = WithLoss(loss);
+    options.opset = kOpset;
+    const std::string error = ErrorOfPreparing(Base(), options);
+    EXPECT_EQ(LineWith({error}, {"opset 17 of ai.onnx"}).empty(),
+              opset < kOpset)
+        << error;
+  }
+}
+
 }  // namespace
 }  // namespace strop
