@@ -94,6 +94,9 @@ struct ArtifactOptions {
   // A name in `frozen_params` that the model has not is an error; else a note,
   // as an export may have folded away what had that name.
   bool strict_names = false;
+  // Nothing is trained but what is named: without trainable names the models
+  // have no gradients, and `optimizer` must be kNone.
+  bool only_named = false;
   // None: the model's first output is the loss.
   std::vector<Loss> losses = {};
   // Instead of `losses`: a model whose first output is the loss. Its inputs
@@ -113,6 +116,9 @@ struct ArtifactOptions {
   // gradients need ops that older opsets lack.
   std::optional<int64_t> opset = {};
   std::string prefix = {};  // of file names
+  // The names that the caller has generated so far: what is named here
+  // ("onnx::loss::2") counts on from them.
+  int names_used = 0;
 };
 
 // What was made, for reports.
@@ -122,6 +128,7 @@ struct ArtifactReport {
   std::vector<std::string> files;           // that were written, without folder
   std::string loss_name;
   std::vector<std::string> user_inputs, user_outputs;
+  int names_used = 0;  // see ArtifactOptions
   // What a reader should know: a name that stands for a constant, a
   // gradient that needs Strop to run, ...
   std::vector<std::string> notes;

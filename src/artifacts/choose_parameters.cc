@@ -245,8 +245,16 @@ ParameterChoice ChooseParameters(
     const Weights& weights, std::span<const CustomOpDomain* const> custom_ops) {
   Chooser chooser(graph, options, weights);
   chooser.ChooseNamed();
-  if (options.requires_grad.empty()) chooser.ChooseAll(loss, custom_ops);
+  const bool unnamed = options.requires_grad.empty();
+  if (unnamed && !options.only_named) chooser.ChooseAll(loss, custom_ops);
   ParameterChoice choice = chooser.Choice();
+  if (options.only_named && choice.trainable.empty() &&
+      options.optimizer != OptimizerKind::kNone) {
+    Throw(ErrorCode::kInvalidArgument,
+          "an optimizer was asked for, but no parameter was named that it "
+          "could train");
+  }
+  if (options.only_named && unnamed) return choice;
   if (choice.trainable.empty() && choice.trained_inputs.empty()) {
     Throw(ErrorCode::kInvalidArgument,
           "nothing is trainable: the loss depends on no float parameter{}",

@@ -99,14 +99,21 @@ void ReportFiles(const std::vector<FileToWrite>& writes,
   }
 }
 
-// Names alone; what stands for a value is what ONNX Runtime writes.
-void MakeNominal(ParameterStore& store) {
-  store.is_nominal = true;
-  for (Parameter& parameter : store.parameters)
-    parameter.value = Tensor(DataType::kFloat32, {}, nullptr);
-}
-
 }  // namespace
+
+ParameterStore NominalOf(const ParameterStore& store) {
+  ParameterStore nominal(*store.environment);
+  nominal.is_nominal = true;
+  for (const Parameter& parameter : store.parameters) {
+    Parameter name;
+    name.name = parameter.name;
+    name.requires_grad = parameter.requires_grad;
+    // What stands for a value is what ONNX Runtime writes.
+    name.value = Tensor(DataType::kFloat32, {}, nullptr);
+    nominal.parameters.push_back(std::move(name));
+  }
+  return nominal;
+}
 
 ParameterStore MakeParameterStore(const TrainingModels& models,
                                   const Environment& environment) {
@@ -156,7 +163,7 @@ EncodedArtifacts EncodeArtifacts(const ModelSource& model,
   return encoded;
 }
 
-ArtifactReport WriteArtifacts(EncodedArtifacts encoded,
+ArtifactReport WriteArtifacts(const EncodedArtifacts& encoded,
                               const ArtifactOptions& options,
                               const std::filesystem::path& folder,
                               const Environment& environment) {
@@ -179,15 +186,15 @@ ArtifactReport WriteArtifacts(EncodedArtifacts encoded,
   writes.push_back({path("checkpoint"), {checkpoint.bytes}});
   SerializedCheckpoint nominal;
   if (options.nominal_checkpoint) {
-    MakeNominal(encoded.store);
-    nominal = SerializeCheckpoint(encoded.store, false);
+    nominal = SerializeCheckpoint(NominalOf(encoded.store), false);
     writes.push_back({path("nominal_checkpoint"), {nominal.bytes}});
   }
   CheckSourcesStay(writes, encoded.sources);
-  ReportFiles(writes, options, folder, environment.files(), encoded.report);
+  ArtifactReport report = encoded.report;
+  ReportFiles(writes, options, folder, environment.files(), report);
   environment.files().CreateDirectories(folder);
   environment.files().Write(writes);
-  return std::move(encoded.report);
+  return report;
 }
 
 ArtifactReport GenerateArtifacts(

@@ -52,8 +52,8 @@ bool AreTargets(const ValueType& given, const ValueType& wanted) {
 
 class LossWriter {
  public:
-  explicit LossWriter(Graph& graph)
-      : graph_(graph), builder_(graph, "onnx::loss/") {}
+  LossWriter(Graph& graph, int names_used)
+      : graph_(graph), builder_(graph, "onnx::loss/"), used_(names_used) {}
 
   // `count`: how many losses there are.
   Var Write(const Loss& loss, size_t count) {
@@ -149,6 +149,12 @@ class LossWriter {
       const Var added = builder_.Of(graph_.AddInput(name, std::move(type)));
       added_.emplace(name, x.id);
       return added;
+    }
+    if (there == x.id) {
+      Throw(ErrorCode::kInvalidArgument,
+            "the loss would compare \"{}\" with itself: give the target "
+            "another name",
+            name);
     }
     const auto added = added_.find(name);
     const bool is_shared = added != added_.end() && added->second == x.id;
@@ -305,14 +311,15 @@ class LossWriter {
   GraphBuilder builder_;
   std::vector<std::string> notes_;
   std::map<std::string, ValueId> added_;  // targets, and what they are for
-  int used_ = 0;  // generated names of the losses before
+  int used_;                              // generated names of what came before
 };
 
 }  // namespace
 
-AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses) {
+AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses,
+                    int names_used) {
   InferShapes(graph);
-  LossWriter writer(graph);
+  LossWriter writer(graph, names_used);
   std::vector<Var> parts;
   for (const Loss& loss : losses)
     parts.push_back(writer.Write(loss, losses.size()));

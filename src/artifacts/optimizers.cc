@@ -70,8 +70,8 @@ void CheckTypesOf(const std::vector<TensorData>& parameters) {
         refused.size() == 1 ? "is" : "are", Listing(refused));
 }
 
-Model MakeOptimizerModel(const ArtifactOptions& options,
-                         const OptimizerTraits& traits) {
+OptimizerModel MakeOptimizerModel(const ArtifactOptions& options,
+                                  const OptimizerTraits& traits) {
   const DataType type = traits.type;
   const int64_t opset = traits.opset;
   Model model;
@@ -116,7 +116,7 @@ Model MakeOptimizerModel(const ArtifactOptions& options,
   node.outputs = {flag};
   graph.AddNode(std::move(node));
   graph.MarkOutput(flag);
-  return model;
+  return {std::move(model), named + 2};
 }
 
 }  // namespace strop

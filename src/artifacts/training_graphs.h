@@ -37,6 +37,8 @@ TrainingModels MakeTrainingModels(
 // The checkpoint of the models.
 ParameterStore MakeParameterStore(const TrainingModels& models,
                                   const Environment& environment);
+// Names alone.
+ParameterStore NominalOf(const ParameterStore& store);
 
 // What the optimizer's model has in common with the training model.
 struct OptimizerTraits {
@@ -50,8 +52,13 @@ std::string WhyNoOptimizer(DataType type);
 // Throws kInvalidArgument naming the parameters that none updates.
 void CheckTypesOf(const std::vector<TensorData>& parameters);
 
-Model MakeOptimizerModel(const ArtifactOptions& options,
-                         const OptimizerTraits& traits);
+struct OptimizerModel {
+  Model model;
+  int names_used = 0;
+};
+
+OptimizerModel MakeOptimizerModel(const ArtifactOptions& options,
+                                  const OptimizerTraits& traits);
 
 struct AddedLoss {
   ValueId value;
@@ -60,8 +67,9 @@ struct AddedLoss {
 };
 
 // Appends the loss to the graph, with the inputs of the targets. Infers
-// shapes before.
-AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses);
+// shapes before. `names_used`: those that were generated before.
+AddedLoss AddLosses(Graph& graph, const std::vector<Loss>& losses,
+                    int names_used = 0);
 // The same for a model's graph.
 ValueId AddLossModel(Graph& graph, const Graph& loss,
                      std::span<const CustomOpDomain* const> custom_ops = {});
@@ -90,7 +98,7 @@ EncodedArtifacts EncodeArtifacts(
     const OnnxWriteOptions& write = {});
 // Writes all or nothing. Throws kInvalidArgument where a file would take the
 // place of a source.
-ArtifactReport WriteArtifacts(EncodedArtifacts encoded,
+ArtifactReport WriteArtifacts(const EncodedArtifacts& encoded,
                               const ArtifactOptions& options,
                               const std::filesystem::path& folder,
                               const Environment& environment);

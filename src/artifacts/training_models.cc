@@ -26,11 +26,13 @@ namespace {
 AddedLoss AddLoss(Graph& graph, const ArtifactOptions& options,
                   const std::optional<Model>& loss_model,
                   std::span<const CustomOpDomain* const> custom_ops) {
-  if (loss_model) return {AddLossModel(graph, loss_model->graph, custom_ops)};
-  if (!options.losses.empty()) return AddLosses(graph, options.losses);
+  const int used = options.names_used;
+  if (loss_model)
+    return {AddLossModel(graph, loss_model->graph, custom_ops), used};
+  if (!options.losses.empty()) return AddLosses(graph, options.losses, used);
   if (graph.outputs().empty())
     Throw(ErrorCode::kInvalidArgument, "the model has no output");
-  return {graph.outputs()[0]};
+  return {graph.outputs()[0], used};
 }
 
 // Returns the outputs of the model that no node computes: they cannot be kept.
@@ -96,7 +98,7 @@ void RequireScalar(const Graph& graph, ValueId loss) {
   const auto is_one = [](const Dimension& d) { return d.value == 1; };
   if (!dims || std::ranges::all_of(*dims, is_one)) return;
   Throw(ErrorCode::kInvalidArgument,
-        "no loss was named: then the model's first output is the loss, but "
+        "the first output is the loss, a scalar, unless a loss is named, but "
         "\"{}\" has rank {}",
         graph.value_name(loss), dims->size());
 }
@@ -130,6 +132,11 @@ void Accumulate(Graph& graph, const std::vector<ValueId>& trained,
 void AddGradients(Graph& graph, ValueId loss,
                   const std::vector<ValueId>& trained,
                   std::span<const CustomOpDomain* const> custom_ops) {
+  graph.opset_imports[std::string(kMicrosoft)] = 1;
+  if (trained.empty()) {
+    Accumulate(graph, {}, {});
+    return;
+  }
   const ValueId outputs[] = {loss};
   const ValueId seeds[] = {AddScalarSeed(graph, loss)};
   const std::vector<ValueId> gradients =
@@ -145,7 +152,6 @@ void AddGradients(Graph& graph, ValueId loss,
           "the loss \"{}\" does not depend on {}, which should be trained",
           graph.value_name(loss), unreached);
   }
-  graph.opset_imports[std::string(kMicrosoft)] = 1;
   Accumulate(graph, trained, gradients);
   graph.SortNodes();
 }
@@ -266,12 +272,15 @@ TrainingModels MakeTrainingModels(
   TellNodesApart(models.eval.graph);
   Append(models.report.notes, StropOpNotes(training));
   Append(models.report.notes, NewerOpNotes(training));
+  models.report.names_used = names_used;
   if (options.optimizer != OptimizerKind::kNone && !trainable.empty()) {
-    models.optimizer =
+    OptimizerModel made =
         MakeOptimizerModel(options, {.type = models.trainable.front().type,
                                      .opset = training.opset(kOnnx),
                                      .ir_version = models.training.ir_version,
                                      .names_used = names_used});
+    models.optimizer = std::move(made.model);
+    models.report.names_used = made.names_used;
   }
   return models;
 }

@@ -125,6 +125,36 @@ TEST_F(Artifacts, EachCallNumbersAfresh) {
   EXPECT_EQ(Make(CrossEntropy()).loss_name, "onnx::loss::2");
 }
 
+TEST_F(Artifacts, NamesCountOnFromThoseOfTheCaller) {
+  ArtifactOptions options = CrossEntropy();
+  options.names_used = 6;
+  const ArtifactReport report = Make(options);
+  EXPECT_EQ(report.loss_name, "onnx::loss::8");
+  EXPECT_EQ(report.names_used, 12);
+}
+
+TEST_F(Artifacts, NothingTrainsWhereOnlyNamesCountAndThereAreNone) {
+  ArtifactOptions options = CrossEntropy();
+  options.only_named = true;
+  EXPECT_NE(ErrorOf(options).find("optimizer was asked for"),
+            std::string::npos);
+  options.optimizer = OptimizerKind::kNone;
+  const ArtifactReport report = Make(options);
+  EXPECT_TRUE(report.trainable.empty());
+  const Model training =
+      ReadOnnx(folder_ / "training_model.onnx", environment_.files());
+  const auto inputs = training.graph.inputs();
+  EXPECT_EQ(inputs.size(), 3u);
+  EXPECT_EQ(training.graph.value_name(inputs.back()), "lazy_reset_grad");
+}
+
+TEST_F(Artifacts, ALossDoesNotCompareAValueWithItself) {
+  ArtifactOptions options;
+  options.losses = {{.kind = LossKind::kMeanSquaredError, .target = "output"}};
+  EXPECT_NE(ErrorOf(options, "mse_regression").find("with itself"),
+            std::string::npos);
+}
+
 TEST_F(Artifacts, LossesAreNamedAsOrtNamesThem) {
   ArtifactOptions options;
   options.losses = {{.kind = LossKind::kL1}};
