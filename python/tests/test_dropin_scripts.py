@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts for ONNX Runtime's training API, unchanged, with ONNX Runtime 1.19.2 and with the drop-in: the same numbers."""
+"""Scripts for ONNX Runtime's training API print the same numbers with ONNX Runtime 1.19.2 and with the drop-in."""
 
 import pathlib
 
 import environments
 import pytest
-
-pytest.importorskip("strop.artifacts")
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 # The one difference in arguments: ONNX Runtime takes the two counts of a schedule in exchanged order.

@@ -12,7 +12,15 @@ import strop
 artifacts = pytest.importorskip("strop.artifacts")
 onnx = pytest.importorskip("onnx")
 
-CASES = ["bce_multilabel", "bert_tiny", "gru_last", "l1_regression", "lenet_ce_sgd", "mlp_ce_adamw", "mobilenet_block_frozen"]
+CASES = [
+    "bce_multilabel",
+    "bert_tiny",
+    "gru_last",
+    "l1_regression",
+    "lenet_ce_sgd",
+    "mlp_ce_adamw",
+    "mobilenet_block_frozen",
+]
 
 
 def make(case, folder):

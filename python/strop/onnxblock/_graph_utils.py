@@ -25,14 +25,14 @@ def node_arg_exists(model: onnx.ModelProto, node_arg_name: str) -> bool:
         value.name == node_arg_name for value in graph.input)
 
 
-def get_input_from_input_name(model: onnx.ModelProto, input_name: str) -> onnx.ValueInfoProto:
+def get_input_from_input_name(onnx_model: onnx.ModelProto, input_name: str) -> onnx.ValueInfoProto:
     """The input of that name; UnknownNameError, a LookupError, if there is none."""
-    return _named(model.graph.input, input_name, "input")
+    return _named(onnx_model.graph.input, input_name, "input")
 
 
-def get_output_from_output_name(model: onnx.ModelProto, output_name: str) -> onnx.ValueInfoProto:
+def get_output_from_output_name(onnx_model: onnx.ModelProto, output_name: str) -> onnx.ValueInfoProto:
     """The output of that name; UnknownNameError, a LookupError, if there is none."""
-    return _named(model.graph.output, output_name, "output")
+    return _named(onnx_model.graph.output, output_name, "output")
 
 
 def _named(values: Sequence[onnx.ValueInfoProto], name: str, kind: str) -> onnx.ValueInfoProto:

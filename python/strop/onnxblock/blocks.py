@@ -15,6 +15,7 @@ from .._errors import InvalidArgumentError, UnknownNameError
 from . import _graph_utils
 from . import model_accessor as accessor
 from ._onnx import onnx
+from ._protos import copy_of
 
 # The opset in which the bounds of Clip became inputs.
 _CLIP_WITH_INPUTS = 11
@@ -44,6 +45,12 @@ class Block(ABC):
         output = self.build(*args, **kwargs)
         _graph_utils.check(self.base, type(self).__name__)
         return output
+
+    def infer_shapes_on_base(self) -> onnx.ModelProto:
+        """A copy of the model being edited that tells the types and shapes of all tensors, as far as they are known."""
+        model = copy_of(accessor.current().model)
+        _graph_utils.add_value_infos(model)
+        return model
 
 
 def add_initializer(model: onnx.ModelProto, token: str, value: Any, dtype: int = onnx.TensorProto.FLOAT) -> str:
@@ -76,9 +83,9 @@ class _BinaryOp(Block):
             raise InvalidArgumentError("the operator's name is empty")
         self._op_name = op_name
 
-    def build(self, binary_input_name1: str, binary_input_name2: str) -> str:
+    def build(self, input_name1: str, input_name2: str) -> str:
         token = f"{self._op_name.lower()}_output"
-        return add_node(self.base, self._op_name, [binary_input_name1, binary_input_name2], token)
+        return add_node(self.base, self._op_name, [input_name1, input_name2], token)
 
 
 class Add(_BinaryOp):
@@ -119,8 +126,8 @@ class _UnaryOp(Block):
         self._op_name = op_name
         self._attributes = attributes
 
-    def build(self, unary_input_name: str) -> str:
-        return add_node(self.base, self._op_name, [unary_input_name], f"{self._op_name.lower()}_output",
+    def build(self, input_name: str) -> str:
+        return add_node(self.base, self._op_name, [input_name], f"{self._op_name.lower()}_output",
                         **self._attributes)
 
 
@@ -200,9 +207,10 @@ class SequenceConstruct(Block):
 class ReduceAllL2(Block):
     """The norm of all elements of all given tensors, float32 of shape [1]."""
 
-    def build(self, *reduce_input_names: str) -> str:
+    def build(self, *reduce_node_input_names: str) -> str:
         _graph_utils.add_import(self.base, "com.microsoft", 1)
-        output = add_node(self.base, "ReduceAllL2", reduce_input_names, "reducealll2_output", domain="com.microsoft")
+        output = add_node(self.base, "ReduceAllL2", reduce_node_input_names, "reducealll2_output",
+                          domain="com.microsoft")
         self.base.graph.value_info.append(
             onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, [1]))
         return output

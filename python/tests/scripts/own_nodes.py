@@ -21,11 +21,14 @@ class SmoothDistance(blocks.Block):
         self.add, self.mean = blocks.Add(), blocks.ReduceMean(keepdims=False)
 
     def build(self, estimate):
-        squares = self.add(self.square(self.sub(estimate, self.target("target"))), blocks.Constant(1e-3)())
+        difference = self.sub(input_name1=estimate, input_name2=self.target("target"))
+        squares = self.add(self.square(difference), blocks.Constant(1e-3)())
         root = graph_utils.generate_graph_name("sqrt")
         name = graph_utils.generate_graph_name("Sqrt")
         self.base.graph.node.append(onnx.helper.make_node("Sqrt", [squares], [root], name))
-        return self.mean(root)
+        inferred = [value for value in self.infer_shapes_on_base().graph.value_info if value.name == root]
+        print("inferred", len(inferred), inferred[0].type.tensor_type.elem_type)
+        return self.mean(input_name=root)
 
 
 with tempfile.TemporaryDirectory() as folder:
