@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
+#include <array>
 
 #include "artifacts/faults.h"
 #include "artifacts/training_graphs.h"
@@ -210,8 +211,9 @@ nb::object DimsOf(const std::optional<std::vector<Dimension>>& dims) {
 
 struct BlockFaults {
   std::vector<std::string> faults;
-  // Operators of other domains may be the user's own.
-  std::vector<std::string> unknown;
+  // Operators that Strop does not have: (domain, operator, text). They may be
+  // the user's own, or fit where no gradient passes.
+  std::vector<std::array<std::string, 3>> unknown;
 };
 
 // Nodes whose results nobody reads yet count like all others.
@@ -226,10 +228,10 @@ BlockFaults FaultsOfBlocks(Graph graph, const InferenceReport& inference) {
   BlockFaults found;
   for (const Fault& fault : FaultsOf(graph, inference, {})) {
     const Node& node = graph.node(fault.node);
-    const bool is_known =
-        node.domain.empty() ||
-        FindOp(node.domain, node.op_type, graph.opset(node.domain)) != nullptr;
-    (is_known ? found.faults : found.unknown).push_back(fault.text);
+    if (FindOp(node.domain, node.op_type, graph.opset(node.domain)) != nullptr)
+      found.faults.push_back(fault.text);
+    else
+      found.unknown.push_back({node.domain, node.op_type, fault.text});
   }
   return found;
 }
@@ -257,7 +259,13 @@ nb::tuple InferTypes(nb::bytes bytes) {
                                 static_cast<int>(type.element),
                                 DimsOf(type.dims)));
   }
-  return nb::make_tuple(types, found.faults, found.unknown);
+  nb::list unknown;
+  for (const auto& [domain, op, text] : found.unknown) {
+    nb::list entry;
+    for (const std::string& part : {domain, op, text}) entry.append(part);
+    unknown.append(entry);
+  }
+  return nb::make_tuple(types, found.faults, unknown);
 }
 
 // Views of serialized TensorProtos, whose data `kept` owns.
@@ -366,7 +374,9 @@ void BindArtifacts(nb::module_& module) {
       .def(nb::init<nb::handle, const ArtifactOptions&>(), "model"_a,
            "options"_a)
       .def(nb::init<nb::bytes, nb::handle, nb::dict, const ArtifactOptions&>(),
-           "model"_a, "path"_a, "buffers"_a, "options"_a)
+           "model"_a, "path"_a, "buffers"_a, "options"_a,
+           nb::sig("def __init__(self, model: bytes, path: object, buffers: "
+                   "dict[str, bytes], options: ArtifactOptions) -> None"))
       .def_prop_ro("report", &Artifacts::report,
                    nb::sig("def report(self) -> dict[str, typing.Any]"))
       .def("parameters", &Artifacts::Parameters,
@@ -407,9 +417,10 @@ void BindArtifacts(nb::module_& module) {
   module.def(
       "infer_types", &InferTypes, "model"_a,
       nb::sig("def infer_types(model: bytes) -> tuple[list[tuple[str, bool, "
-              "int, list[int | str | None] | None]], list[str], list[str]]"),
-      "([(name, is a list, element type, dims or None)], [faults], [unknown "
-      "operators]).");
+              "int, list[int | str | None] | None]], list[str], "
+              "list[list[str]]]"),
+      "([(name, is a list, element type, dims or None)], [faults], [[domain, "
+      "unknown operator, text]]).");
   module.def("save_checkpoint", &SaveCheckpoint, "trainable"_a, "frozen"_a,
              "path"_a, "nominal"_a,
              nb::sig("def save_checkpoint(trainable: list[bytes], frozen: "

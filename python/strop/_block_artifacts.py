@@ -30,7 +30,7 @@ def make_with_blocks(model: Any, options: Any, loss_block: Block | Enum | None, 
         made = _maker.make(accessor, options)
         parameters = _maker.parameters_of(made) if isinstance(optimizer, Block) else None
         versions = (options.opset or _graph_utils.opset_of(accessor.model), accessor.model.ir_version)
-    if parameters is not None:
+    if isinstance(optimizer, Block):
         made.add_model("optimizer_model.onnx", _optimizer_model(optimizer, parameters, *versions))
     return made
 
@@ -76,8 +76,9 @@ def _add_loss(model: onnx.ModelProto, loss_block: Block | Enum | None, inputs: S
         if not inputs and len(names) != 1:
             raise InvalidArgumentError(f"the model has {len(names)} outputs ({', '.join(names)}): say with "
                                        "loss_input_names which one the loss reads")
-        loss_block = _LOSS_BLOCKS[loss_block.name]()
-    result = (loss_block or blocks.PassThrough())(*names)
+        result = _LOSS_BLOCKS[loss_block.name]()(*names)
+    else:
+        result = (loss_block or blocks.PassThrough())(*names)
     return [result] if isinstance(result, str) else list(result)
 
 
@@ -85,7 +86,7 @@ def _optimizer_model(optimizer: Block, parameters: Any, opset: int, ir_version: 
     with empty_base(opset_version=opset) as accessor:
         result = optimizer(parameters)
         _finish(accessor, result, ir_version)
-        return accessor.model.SerializeToString()
+        return bytes(accessor.model.SerializeToString())
 
 
 def _finish(accessor: ModelAccessor, result: Any, ir_version: int) -> None:

@@ -506,14 +506,20 @@ def test_A20_a_nominal_checkpoint_has_names_and_no_values(tmp_path, loss):
     np.testing.assert_array_equal(nominal.parameters["fc1.weight"].data, case.state().parameters["fc1.weight"].data)
 
 
-def wide(rows):
-    """A model with one float32 weight of [rows, 1024], 4 KiB a row, of which the loss reads some rows."""
-    weight = onnx.TensorProto(name="w", data_type=FLOAT, dims=[rows, 1024])
-    weight.raw_data = bytes(4096 * rows)
+def wide(folder=None, rows=600_000):
+    """A model with one float32 weight of 4 KiB a row, of which it reads some; in a folder, its path."""
     nodes = [helper.make_node("Gather", ["w", "input"], ["output"], "rows")]
     model = model_of(nodes, [("input", ["batch"], INT64)], [("output", ["batch", 1024])])
-    model.graph.initializer.append(weight)
-    return model
+    weight = model.graph.initializer.add(name="w", data_type=FLOAT, dims=[rows, 1024])
+    if folder is None:
+        weight.raw_data = bytes(4096 * rows)
+        return model
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="weights")
+    with open(folder / "weights", "wb") as weights:
+        weights.truncate(4096 * rows)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    return folder / "model.onnx"
 
 
 LARGE = pytest.mark.skipif(not os.environ.get("STROP_LARGE_TESTS"), reason="STROP_LARGE_TESTS=1: needs 12 GB")
@@ -521,8 +527,7 @@ LARGE = pytest.mark.skipif(not os.environ.get("STROP_LARGE_TESTS"), reason="STRO
 
 @LARGE
 def test_A21_a_checkpoint_above_2_GB_has_data_beside_it(tmp_path):
-    onnx.save(wide(600_000), tmp_path / "model.onnx", save_as_external_data=True, location="weights")
-    case = generate(tmp_path / "out", tmp_path / "model.onnx", ["w"], MSE, SGD)
+    case = generate(tmp_path / "out", wide(tmp_path), ["w"], MSE, SGD)
     assert case.files() == ["checkpoint", "checkpoint.data", "eval_model.onnx", "optimizer_model.onnx",
                             "training_model.onnx"]
     assert case.path("training_model.onnx").stat().st_size < 1 << 20
@@ -533,11 +538,7 @@ def test_A21_a_checkpoint_above_2_GB_has_data_beside_it(tmp_path):
 @pytest.mark.parametrize("loss", [*artifacts.LossType, onnxblock.loss.MSELoss(), onnxblock.loss.BCEWithLogitsLoss()])
 @pytest.mark.parametrize("by_path", [True, False])
 def test_A22_a_model_above_2_GB_takes_every_loss(tmp_path, loss, by_path):
-    model = wide(600_000)
-    if by_path:
-        onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="weights")
-        model = tmp_path / "model.onnx"
-    case = generate(tmp_path / "out", model, ["w"], loss, SGD)
+    case = generate(tmp_path / "out", wide(tmp_path if by_path else None), ["w"], loss, SGD)
     assert case.path("checkpoint.data").stat().st_size >= 600_000 * 4096
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .. import _core
@@ -35,7 +35,7 @@ def get_output_from_output_name(onnx_model: onnx.ModelProto, output_name: str) -
     return _named(onnx_model.graph.output, output_name, "output")
 
 
-def _named(values: Sequence[onnx.ValueInfoProto], name: str, kind: str) -> onnx.ValueInfoProto:
+def _named(values: Iterable[onnx.ValueInfoProto], name: str, kind: str) -> onnx.ValueInfoProto:
     for value in values:
         if value.name == name:
             return value
@@ -46,7 +46,7 @@ def _named(values: Sequence[onnx.ValueInfoProto], name: str, kind: str) -> onnx.
 class Inferred(NamedTuple):
     types: dict[str, onnx.ValueInfoProto]  # of the tensors, as far as they are known
     faults: list[str]  # of nodes
-    unknown: list[str]  # operators, of domains that may be the user's own
+    unknown: list[str]  # operators that the core does not have
 
 
 def infer(model: onnx.ModelProto) -> Inferred:
@@ -56,7 +56,10 @@ def infer(model: onnx.ModelProto) -> Inferred:
     for name, is_list, element, dims in types:
         make = onnx.helper.make_tensor_sequence_value_info if is_list else onnx.helper.make_tensor_value_info
         infos[name] = make(name, element, dims)
-    return Inferred(infos, faults, unknown)
+    for domain, op, text in unknown:
+        if domain == "" and not onnx.defs.has(op):
+            faults.append(text)
+    return Inferred(infos, faults, [text for _, _, text in unknown])
 
 
 def check(model: onnx.ModelProto, block: str) -> None:
@@ -68,14 +71,15 @@ def check(model: onnx.ModelProto, block: str) -> None:
 
 def type_of(model: onnx.ModelProto, name: str) -> onnx.ValueInfoProto:
     """The type of any tensor of the model; UnknownNameError, a LookupError, where it is not known."""
-    for values in (model.graph.input, model.graph.output):
-        for value in values:
-            if value.name == name and value.type.WhichOneof("value"):
-                return value
+    value: onnx.ValueInfoProto
+    for value in (*model.graph.input, *model.graph.output):
+        if value.name == name and value.type.WhichOneof("value"):
+            return value
     inferred = infer(model)
     if name not in inferred.types:
         raise _unknown_type(f'the model has no tensor "{name}" of known type', inferred)
-    return inferred.types[name]
+    known: onnx.ValueInfoProto = inferred.types[name]
+    return known
 
 
 def _unknown_type(text: str, inferred: Inferred) -> UnknownNameError:

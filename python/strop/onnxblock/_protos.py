@@ -19,7 +19,10 @@ def _copy_fields(source: Any, target: Any, skip: Collection[str] = ()) -> None:
     for field, value in source.ListFields():
         if field.name in skip:
             continue
-        if hasattr(value, "extend"):
+        if field.name == "initializer":
+            for tensor in value:
+                _copy_fields(tensor, target.initializer.add())
+        elif hasattr(value, "extend"):
             getattr(target, field.name).extend(value)
         elif hasattr(value, "CopyFrom"):
             getattr(target, field.name).CopyFrom(value)

@@ -28,7 +28,7 @@ class Block(ABC):
     InvalidGraphError tells what is malformed. A block may be called many times and for many models.
     """
 
-    base: onnx.ModelProto = None
+    base: onnx.ModelProto  # of the last call
 
     def __init__(self, temp_file_name: str = "temp.onnx") -> None:
         # ONNX Runtime's blocks write a temporary file of this name; these write none.
@@ -227,7 +227,7 @@ class Clip(Block):
     def build(self, clip_input_name: str) -> str:
         bounds = {"min": self._min, "max": self._max}
         if _graph_utils.opset_of(self.base) < _CLIP_WITH_INPUTS:
-            given = {name: float(bound) for name, bound in bounds.items() if bound is not None}
+            given: dict[str, Any] = {name: float(bound) for name, bound in bounds.items() if bound is not None}
             return add_node(self.base, "Clip", [clip_input_name], "clip_output", **given)
         dtype = _graph_utils.element_type_of(self.base, clip_input_name)
         inputs = [clip_input_name]
@@ -297,7 +297,7 @@ class LabelEncoder(Block):
                  keys_strings: Sequence[str] | None = None, values_floats: Sequence[float] | None = None,
                  values_int64s: Sequence[int] | None = None, values_strings: Sequence[str] | None = None) -> None:
         super().__init__()
-        self._attributes = {
+        self._attributes: dict[str, Any] = {
             "default_float": default_float,
             "default_int64": default_int64,
             "default_string": default_string,

@@ -92,8 +92,10 @@ class TrainingBlock(blocks.Block):
     # Subclasses need not call the base constructor.
     @property
     def _trainable(self) -> dict[str, None]:
-        return self.__dict__.setdefault("_trainable_names", {})
+        names: dict[str, None] = self.__dict__.setdefault("_trainable_names", {})
+        return names
 
     @property
     def _frozen(self) -> dict[str, None]:
-        return self.__dict__.setdefault("_frozen_names", {})
+        names: dict[str, None] = self.__dict__.setdefault("_frozen_names", {})
+        return names

@@ -40,13 +40,13 @@ class _ReducedLoss(blocks.Block):
                 f'the loss would compare "{target_name}" with itself: give the target another name')
         if _graph_utils.node_arg_exists(self.base, target_name):
             return target_name
-        return blocks.InputLike(loss_input_name)(target_name)
+        return str(blocks.InputLike(loss_input_name)(target_name))
 
     def _reduced(self, name: str) -> str:
         if self._reduction == "none":
             return name
         reduce = blocks.ReduceMean if self._reduction == "mean" else blocks.ReduceSum
-        return reduce(keepdims=False)(name)
+        return str(reduce(keepdims=False)(name))
 
 
 class MSELoss(_ReducedLoss):

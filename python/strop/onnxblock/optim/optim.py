@@ -93,7 +93,11 @@ class _Optimizer(ForwardBlock):
         if not trainable:
             raise InvalidArgumentError(
                 "an optimizer was asked for, but there is no trainable parameter that it could train")
-        inputs = self._add_inputs(trainable[0].data_type)
+        dtype = trainable[0].data_type
+        if dtype not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
+            raise InvalidArgumentError(f'optimizers update float32 and float64, but "{trainable[0].name}" is of '
+                                       f"{onnx.TensorProto.DataType.Name(dtype).lower()}")
+        inputs = self._add_inputs(dtype)
         if self._clip_grad is not None:
             inputs["gradients"] = self._clip_grad("gradients")
         return self._optimize(inputs)
@@ -127,7 +131,7 @@ class AdamW(_Optimizer):
         self._node = AdamWOptimizer(bias_correction, betas, eps, weight_decay)
 
     def _optimize(self, inputs: dict[str, str]) -> str:
-        return self._node(*inputs.values())
+        return str(self._node(*inputs.values()))
 
 
 class SGD(_Optimizer):
@@ -143,4 +147,4 @@ class SGD(_Optimizer):
         self._node = SGDOptimizer()
 
     def _optimize(self, inputs: dict[str, str]) -> str:
-        return self._node(inputs["learning_rate"], inputs["params"], inputs["gradients"])
+        return str(self._node(inputs["learning_rate"], inputs["params"], inputs["gradients"]))
