@@ -11,6 +11,7 @@ from typing import Any
 from ._errors import InvalidArgumentError, TypeMismatchError
 from .onnxblock import Block, _graph_utils, _maker, blocks, loss
 from .onnxblock._onnx import onnx
+from .onnxblock._protos import most_bytes
 from .onnxblock.model_accessor import ModelAccessor, base, empty_base
 
 # Where tensors beside a model stay there: in memory they would pass what a protobuf message holds.
@@ -45,20 +46,9 @@ def _read(model: Any) -> tuple[onnx.ModelProto, str | None]:
     path = os.fspath(model)
     proto = onnx.load(path, load_external_data=False)
     outside = [tensor for tensor in proto.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL]
-    if outside and _bytes_of(outside) < _MOST_TO_LOAD:
+    if outside and sum(most_bytes(tensor) for tensor in outside) < _MOST_TO_LOAD:
         proto = onnx.load(path)
     return proto, path
-
-
-def _bytes_of(tensors: Sequence[onnx.TensorProto]) -> int:
-    """At most, but for complex numbers."""
-    total = 0
-    for tensor in tensors:
-        count = 8
-        for dim in tensor.dims:
-            count *= dim
-        total += count
-    return total
 
 
 _LOSS_BLOCKS = {

@@ -150,9 +150,16 @@ def make_artifacts(
 ) -> Artifacts:
     """What generate_artifacts would write, in memory; for its arguments see there.
 
-    >>> made = make_artifacts(model, ["*"], loss=LossType.MSELoss, optimizer=OptimType.SGD)      # doctest: +SKIP
-    >>> state = strop.CheckpointState.load_from_bytes(made.checkpoint)                          # doctest: +SKIP
-    >>> module = strop.Module(made.training_model, state, made.eval_model)                      # doctest: +SKIP
+    >>> import onnx, strop
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 14]>
+    ...     net (float[batch, 2] x) => (float[batch, 1] y) <float[2, 1] w = {1, 2}> { y = MatMul (x, w) }''')
+    >>> made = make_artifacts(model, ["*"], loss=LossType.MSELoss, optimizer=OptimType.SGD)
+    >>> made.trainable, made.user_inputs
+    (['w'], ['x', 'target'])
+    >>> state = strop.CheckpointState.load_from_bytes(made.checkpoint)
+    >>> module = strop.Module(made.training_model, state, made.eval_model)
+    >>> optimizer = strop.Optimizer(made.optimizer_model, module)
 
     Raises InvalidArgumentError for what passes 2 GB: that goes to files only.
     """

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
 from ._onnx import onnx
 
-# Tensors above this stay out of what only types are wanted of.
-_SMALL = 4096
+# Tensors above this, in bytes, stay out of what only types are wanted of.
+_SMALL = 8192
 # Models whose tensors pass this, in bytes, cross to the core in parts.
 _MOST_IN_ONE = 1 << 30
 
@@ -37,6 +38,11 @@ def _copy_without(model: onnx.ModelProto, fields_of_graph: Collection[str]) -> o
     return copy
 
 
+def most_bytes(tensor: onnx.TensorProto) -> int:
+    """What a tensor of numbers takes at most; protobuf cannot tell the size of one above 2 GB."""
+    return 8 * int(math.prod(tensor.dims))
+
+
 def copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
     """A deep copy, however large the model is."""
     return _copy_without(model, [])
@@ -48,7 +54,7 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     inputs = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
         external = tensor.data_location == onnx.TensorProto.EXTERNAL
-        if not external and tensor.ByteSize() <= _SMALL:
+        if not external and most_bytes(tensor) <= _SMALL:
             copy.graph.initializer.append(tensor)
         elif tensor.name not in inputs:
             copy.graph.input.append(
@@ -58,12 +64,12 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def in_parts(model: onnx.ModelProto) -> tuple[bytes, dict[str, bytes]]:
     """The encoded model, and where it is large the tensors that it names as files, by file name."""
-    if sum(tensor.ByteSize() for tensor in model.graph.initializer) < _MOST_IN_ONE:
+    if sum(most_bytes(tensor) for tensor in model.graph.initializer) < _MOST_IN_ONE:
         return model.SerializeToString(), {}
     frame = _copy_without(model, ["initializer"])
     buffers: dict[str, bytes] = {}
     for tensor in model.graph.initializer:
-        if not tensor.HasField("raw_data") or tensor.ByteSize() <= _SMALL:
+        if not tensor.HasField("raw_data") or most_bytes(tensor) <= _SMALL:
             frame.graph.initializer.append(tensor)
             continue
         location = f"strop-tensor-{len(buffers)}"
