@@ -83,9 +83,11 @@ DataType TypeOf(const char* format, Py_ssize_t size) {
 }
 
 bool IsBfloat16(nb::handle object) {
-  return nb::hasattr(object, "dtype") &&
-         std::string_view(nb::str(object.attr("dtype")).c_str())
-                 .find("bfloat16") != std::string_view::npos;
+  if (!nb::hasattr(object, "dtype")) return false;
+  const nb::object type = object.attr("dtype");
+  const nb::str text{nb::handle(type)};
+  return std::string_view(text.c_str()).find("bfloat16") !=
+         std::string_view::npos;
 }
 
 nb::dlpack::dtype CodeOf(DataType type) {
