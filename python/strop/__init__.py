@@ -11,7 +11,7 @@
 
 from collections.abc import Mapping as _Mapping
 
-from . import _core
+from . import _core, artifacts
 from ._core import (
     CheckpointState,
     Function,
@@ -45,6 +45,7 @@ __all__ = [
     "Parameter",
     "SessionOptions",
     "__version__",
+    "artifacts",
     "fit",
     "grad",
 ]

@@ -515,6 +515,16 @@ def test_C6_checkpoints_come_and_go(tmp_path, nominal, path_of):
         np.testing.assert_array_equal(numpy_helper.to_array(ours), wanted)
 
 
+def test_C6_a_tensor_takes_the_type_and_shape_of_the_checkpoint(tmp_path):
+    value = np.arange(6.0).reshape(2, 3)
+    onnxblock.save_checkpoint(([], [tensor("fc1.bias", value, np.float64)]), tmp_path / "checkpoint")
+    model = mlp()
+    onnxblock.load_checkpoint_to_model(tmp_path / "checkpoint", model)
+    loaded = numpy_helper.to_array(model.graph.initializer[1])
+    assert loaded.dtype == np.float64
+    np.testing.assert_array_equal(loaded, value)
+
+
 def test_C6_wrong_checkpoints_are_told(tmp_path):
     with pytest.raises(RuntimeError, match="got None"):
         onnxblock.save_checkpoint(None, tmp_path / "checkpoint")
