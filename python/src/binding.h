@@ -23,7 +23,9 @@ void BindErrors(nb::module_& module);
 void BindState(nb::module_& module);
 void BindSessionOptions(nb::module_& module);
 void BindTraining(nb::module_& module);
+void BindArtifactOptions(nb::module_& module);
 void BindArtifacts(nb::module_& module);
+void BindBlocks(nb::module_& module);
 void BindFunction(nb::module_& module);
 void BindProgram(nb::module_& module);
 

@@ -9,7 +9,9 @@ NB_MODULE(_core, module) {
   BindSessionOptions(module);
   BindState(module);
   BindTraining(module);
+  BindArtifactOptions(module);
   BindArtifacts(module);
+  BindBlocks(module);
   BindFunction(module);
   BindProgram(module);
 }

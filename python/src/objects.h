@@ -53,6 +53,9 @@ struct Properties {
 
 Property PropertyOf(nb::handle value);
 
+// (name, element type, dims, bytes).
+nb::tuple TensorOf(const std::string& name, const Tensor& value);
+
 // None, SessionOptions, or an object with ONNX Runtime's attributes.
 SessionOptions SessionOptionsOf(nb::handle object);
 
