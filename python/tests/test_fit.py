@@ -123,7 +123,12 @@ def test_an_interrupt_ends_the_training_and_not_the_program(digits):
     def interrupt(_):
         signal.raise_signal(signal.SIGINT)
 
-    result = strop.fit(MLP, digits, loss="cross_entropy", epochs=5, callbacks=[interrupt], progress=False)
+    # In the background, a shell starts programs with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = strop.fit(MLP, digits, loss="cross_entropy", epochs=5, callbacks=[interrupt], progress=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert result.stopped == "interrupted"
     assert len(result.history["loss"]) == 1
 
