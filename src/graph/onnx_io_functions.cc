@@ -11,6 +11,7 @@
 #include "base/throw.h"
 #include "graph/onnx_io_wire.h"
 #include "graph/opset_forms.h"
+#include "graph/subgraphs.h"
 
 namespace strop::onnx {
 namespace {
@@ -159,19 +160,7 @@ std::string Inliner::UniqueName(const Graph& graph, const std::string& stem) {
 }
 
 void Inliner::InlineSubgraphs(Node& node) {
-  auto rewrite = [&](GraphPtr& graph) {
-    auto copy = std::make_shared<Graph>(*graph);
-    InlineGraph(*copy);
-    graph = std::move(copy);
-  };
-  for (Attribute& attribute : node.attributes) {
-    if (auto* one = std::get_if<GraphPtr>(&attribute.value)) {
-      rewrite(*one);
-    } else if (auto* many =
-                   std::get_if<std::vector<GraphPtr>>(&attribute.value)) {
-      for (GraphPtr& graph : *many) rewrite(graph);
-    }
-  }
+  RewriteSubgraphs(node, [&](Graph& graph) { InlineGraph(graph); });
 }
 
 void Inliner::InlineGraph(Graph& graph) {

@@ -66,29 +66,26 @@ TEST_F(Faults, ShapesThatFitInNoSize) {
   ExpectFault({"[Add \"other\"]"});
 }
 
-TEST_F(Faults, InsideASubgraph) {
+// An If "other" whose first branch is a node of two inputs.
+void AddIf(ModelBuilder& model, const std::string& op) {
   Body branch(15), other(15);
   branch.Capture("x");
-  branch.Op("Sigmoid", {"x", "x"}, "then_y");
+  branch.Op(op, {"x", "x"}, "then_y");
   branch.Output("then_y");
   other.Capture("x");
   other.Op("Tanh", {"x"}, "else_y");
   other.Output("else_y");
-  model_.Op("If", {"c"}, "other",
-            {{"then_branch", branch.Get()}, {"else_branch", other.Get()}});
+  model.Op("If", {"c"}, "other",
+           {{"then_branch", branch.Get()}, {"else_branch", other.Get()}});
+}
+
+TEST_F(Faults, InsideASubgraph) {
+  AddIf(model_, "Sigmoid");
   ExpectFault({"[Sigmoid \"then_y\"]", "not 2", "in [If \"other\"]"});
 }
 
 TEST_F(Faults, AnAttributeInsideASubgraph) {
-  Body branch(15), other(15);
-  branch.Capture("x");
-  branch.Op("Concat", {"x", "x"}, "then_y");
-  branch.Output("then_y");
-  other.Capture("x");
-  other.Op("Tanh", {"x"}, "else_y");
-  other.Output("else_y");
-  model_.Op("If", {"c"}, "other",
-            {{"then_branch", branch.Get()}, {"else_branch", other.Get()}});
+  AddIf(model_, "Concat");
   ExpectFault({"[Concat \"then_y\"]", "axis", "in [If \"other\"]"});
 }
 
