@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -329,8 +330,6 @@ def _first(outputs: Any) -> np.ndarray:
 
 
 def _progress_wanted(progress: bool | None) -> bool:
-    import sys
-
     return sys.stderr.isatty() if progress is None else progress
 
 

@@ -25,6 +25,13 @@ void CheckOptions(const SessionOptions& options) {
           "session options: {} must be \"1\" for training, got \"{}\"",
           kDisablePrepacking, prepacking->second);
   }
+  const auto fill = options.config.find(kFillMemory);
+  if (fill != options.config.end() && fill->second != "0" &&
+      fill->second != "1") {
+    Throw(ErrorCode::kInvalidArgument,
+          "session options: {} must be \"0\" or \"1\", got \"{}\"", kFillMemory,
+          fill->second);
+  }
   if (options.num_threads < 0) {
     Throw(ErrorCode::kInvalidArgument,
           "session options: num_threads must be 0 or more, got {}",

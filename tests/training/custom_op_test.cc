@@ -110,6 +110,9 @@ TEST(CustomOps, OneThatForgetsItsOutputShowsInFilledMemory) {
   const CustomOpDomain domain = {"example", {&kForgetful}};
   const CustomOpDomain* const domains[] = {&domain};
   SessionOptions options;
+  options.config["strop.fill_memory_with_nan"] = "yes";
+  EXPECT_EQ(ErrorOf([&] { Session(models, options, domains); }).code,
+            ErrorCode::kInvalidArgument);
   options.config["strop.fill_memory_with_nan"] = "1";
   Session session(models, options, domains);
   for (int step = 0; step < 2; ++step)
