@@ -120,6 +120,13 @@ nb::dlpack::dtype CodeOf(DataType type) {
   }
 }
 
+// A view of PyTorch that holds its numbers with the other sign. DLPack hands
+// them out as they lie in memory.
+bool IsNegated(nb::handle object) {
+  return nb::hasattr(object, "is_neg") &&
+         nb::cast<bool>(object.attr("is_neg")());
+}
+
 template <class Array>
 bool IsContiguous(const Array& array) {
   int64_t step = 1;
@@ -194,7 +201,7 @@ nb::object SmallCopy(const Tensor& tensor) {
 ArrayIn::ArrayIn(nb::handle object, const std::string& name) {
   if (ReadBuffer(object) || ReadDlpack(object)) return;
   const nb::object array = Prepared("contiguous", object, name);
-  if (!ReadBuffer(array)) {
+  if (!ReadBuffer(array) && !ReadDlpack(array)) {
     throw Error(ErrorCode::kTypeMismatch,
                 name + ": an array of numbers is wanted");
   }
@@ -236,7 +243,7 @@ bool ArrayIn::ReadBuffer(nb::handle object) {
 
 bool ArrayIn::ReadDlpack(nb::handle object) {
   if (!nb::try_cast(object, array_, false) || !IsContiguous(array_) ||
-      array_.device_type() != nb::device::cpu::value)
+      array_.device_type() != nb::device::cpu::value || IsNegated(object))
     return false;
   const DataType type = TypeOf(array_.dtype());
   if (type == DataType::kUndefined) return false;

@@ -10,10 +10,15 @@ import numpy as np
 from ._errors import TypeMismatchError
 
 
-def contiguous(value: Any, name: str) -> np.ndarray:
-    """A contiguous array in this machine's byte order, of the same elements."""
-    if hasattr(value, "detach"):  # a PyTorch tensor that needs a gradient, or lies elsewhere
-        value = value.detach().cpu()
+def contiguous(value: Any, name: str) -> Any:
+    """A contiguous array in this machine's byte order, of the same elements; of a PyTorch tensor such a tensor."""
+    if hasattr(value, "detach"):  # one that needs a gradient, lies elsewhere or in another order
+        try:
+            tensor = value.detach().cpu().resolve_neg().contiguous()
+        except RuntimeError as error:
+            raise TypeMismatchError(f"{name}: {error}") from None
+        # Before PyTorch 2.1, DLPack has no bools.
+        return tensor.numpy() if str(tensor.dtype) == "torch.bool" else tensor
     if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
         value = np.from_dlpack(value)
     try:

@@ -157,15 +157,6 @@ def test_plot(digits, tmp_path):
     assert (tmp_path / "losses.png").stat().st_size > 1000
 
 
-def test_a_torch_loader(digits):
-    torch = pytest.importorskip("torch")
-    dataset = torch.utils.data.TensorDataset(*(torch.from_numpy(part) for part in digits))
-    loader = torch.utils.data.DataLoader(dataset, batch_size=32)
-    result = strop.fit(MLP, loader, loss="cross_entropy", epochs=2, validation=loader, progress=False)
-    plain = strop.fit(MLP, digits, loss="cross_entropy", epochs=2, shuffle=False, progress=False)
-    assert result.history["loss"] == pytest.approx(plain.history["loss"])
-
-
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [

@@ -340,17 +340,6 @@ class TestArrays:
         read_only.flags.writeable = False
         assert self.losses(mlp, read_only, labels) == wanted
 
-    def test_torch_tensors(self, mlp):
-        torch = pytest.importorskip("torch")
-        images, labels = mlp.batch(0, ["input", "labels"])
-        wanted = self.losses(mlp, images, labels)
-        assert self.losses(mlp, torch.from_numpy(images), torch.from_numpy(labels)) == wanted
-        needs_grad = torch.from_numpy(images).requires_grad_()
-        assert self.losses(mlp, needs_grad, torch.from_numpy(labels)) == wanted
-        _, module, _ = load(mlp)
-        loss = torch.from_dlpack(module(images, labels))
-        assert float(loss) == float(wanted)
-
 
 def test_the_program_comes_with_the_package(mlp, tmp_path):
     import subprocess
