@@ -7,29 +7,12 @@
 The images are those of Debian's package dataset-fashion-mnist.
 """
 import argparse
-import gzip
 import pathlib
 
-import numpy as np
-
 import strop
+from fashion_mnist import pictures
 
 HERE = pathlib.Path(__file__).parent
-DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
-
-
-def read(name):
-    """An IDX file: its shape stands in the head."""
-    raw = gzip.decompress((DATA / f"{name}.gz").read_bytes())
-    rank = raw[3]
-    shape = np.frombuffer(raw, ">i4", rank, 4)
-    return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
-
-
-def pictures(part, count=None):
-    images = read(f"{part}-images-idx3-ubyte")[:count, None].astype(np.float32) / 255
-    labels = read(f"{part}-labels-idx1-ubyte")[:count].astype(np.int64)
-    return images, labels
 
 
 def main():

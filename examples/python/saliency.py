@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import strop
-from fine_tune import pictures
+from fashion_mnist import pictures
 
 NAMES = ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
 

@@ -5,6 +5,7 @@ import pathlib
 
 import environments
 import pytest
+from printed import assert_same
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 # The one difference in arguments: ONNX Runtime takes the two counts of a schedule in exchanged order.
@@ -27,25 +28,6 @@ def printed_by_ort():
         return printed[script]
 
     return run
-
-
-def number(word):
-    try:
-        return float(word)
-    except ValueError:
-        return None
-
-
-def assert_same(printed, expected):
-    lines, wanted = printed.splitlines(), expected.splitlines()
-    assert len(lines) == len(wanted) > 0, printed
-    for line, other in zip(lines, wanted):
-        words, others = line.split(), other.split()
-        assert len(words) == len(others), f"{line}\nwanted:\n{other}"
-        for word, wanted_word in zip(words, others):
-            value = number(wanted_word)
-            same = word == wanted_word if value is None else number(word) == pytest.approx(value, rel=1e-5, abs=1e-5)
-            assert same, f"{word}, not {wanted_word}, in\n{line}\nwanted:\n{other}"
 
 
 @pytest.mark.parametrize("script", ALL)
