@@ -161,7 +161,14 @@ Property PropertyOf(nb::handle value) {
     return static_cast<float>(nb::cast<double>(value));
   if (PyIndex_Check(value.ptr())) {
     const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
-    return nb::cast<int64_t>(integer);
+    if (!integer.is_valid()) throw nb::python_error();
+    int overflow = 0;
+    const int64_t number =
+        PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+    if (overflow == 0) return number;
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("a property is an int of 64 bits, got ") +
+                    nb::str(integer).c_str());
   }
   throw nb::type_error("a property is an int, a float or a str");
 }

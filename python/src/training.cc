@@ -141,6 +141,8 @@ struct OptimizerObject {
 struct SchedulerObject {
   SchedulerObject(nb::object of, int64_t warmup, int64_t total, float rate)
       : optimizer(std::move(of)) {
+    if (!nb::isinstance<OptimizerObject>(optimizer))
+      throw nb::type_error("optimizer: an Optimizer is wanted");
     auto& object = nb::cast<OptimizerObject&>(optimizer);
     object.optimizer->SetInitialLearningRate(rate);
     scheduler.emplace(object.optimizer, warmup, total);

@@ -159,6 +159,11 @@ def test_properties_hold_three_types(mlp, tmp_path):
     assert dict(properties.items()) == {"best": 0.5, "epoch": 3, "note": "fine", "steps": 7}
     with pytest.raises(TypeError):
         state.properties["list"] = [1]
+    with pytest.raises(TypeError):
+        state.properties["list"] = np.arange(3)
+    for number in (2**63, -(2**63) - 1):
+        with pytest.raises(ValueError, match=str(number)):
+            state.properties["large"] = number
     with pytest.raises(KeyError):
         properties["gone"]
 
@@ -309,6 +314,8 @@ class TestErrors:
             strop.Module(mlp.path("training_model.onnx"), "checkpoint")
         with pytest.raises(TypeError):
             strop.Optimizer(mlp.path("optimizer_model.onnx"), state)
+        with pytest.raises(TypeError, match="an Optimizer is wanted"):
+            strop.LinearLRScheduler(module, 1, 2, 0.1)
         with pytest.raises(TypeError):
             strop.CheckpointState.load_checkpoint(3)
         with pytest.raises(ValueError, match="cuda"):
