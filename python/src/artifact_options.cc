@@ -16,16 +16,16 @@ std::shared_ptr<const OwnedTensor> OwnedCopy(nb::handle array,
 }
 
 void BindLoss(nb::module_& module) {
-  nb::enum_<LossKind>(module, "LossKind")
+  nb::enum_<LossKind>(module, "LossKind", "Losses by name.")
       .value("MSE", LossKind::kMeanSquaredError)
       .value("CROSS_ENTROPY", LossKind::kCrossEntropy)
       .value("BCE_WITH_LOGITS", LossKind::kBinaryCrossEntropyWithLogits)
       .value("L1", LossKind::kL1);
-  nb::enum_<Reduction>(module, "Reduction")
+  nb::enum_<Reduction>(module, "Reduction", "Over the elements of a loss.")
       .value("MEAN", Reduction::kMean)
       .value("SUM", Reduction::kSum)
       .value("NONE", Reduction::kNone);
-  nb::class_<Loss>(module, "Loss")
+  nb::class_<Loss>(module, "Loss", "One loss; see include/strop/artifacts.h.")
       .def(nb::init<>())
       .def_rw("kind", &Loss::kind)
       .def_rw("input", &Loss::input)
@@ -43,18 +43,22 @@ void BindLoss(nb::module_& module) {
 }
 
 void BindOptions(nb::module_& module) {
-  nb::enum_<OptimizerKind>(module, "OptimizerKind")
+  nb::enum_<OptimizerKind>(module, "OptimizerKind", "Optimizers by name.")
       .value("NONE", OptimizerKind::kNone)
       .value("ADAMW", OptimizerKind::kAdamW)
       .value("SGD", OptimizerKind::kSgd);
-  nb::class_<AdamWOptions>(module, "AdamWOptions")
+  nb::class_<AdamWOptions>(
+      module, "AdamWOptions",
+      "Attributes of AdamW; see include/strop/artifacts.h.")
       .def(nb::init<>())
       .def_rw("beta1", &AdamWOptions::beta1)
       .def_rw("beta2", &AdamWOptions::beta2)
       .def_rw("epsilon", &AdamWOptions::epsilon)
       .def_rw("weight_decay", &AdamWOptions::weight_decay)
       .def_rw("bias_correction", &AdamWOptions::bias_correction);
-  nb::class_<ArtifactOptions>(module, "ArtifactOptions")
+  nb::class_<ArtifactOptions>(
+      module, "ArtifactOptions",
+      "What the maker is asked for; see include/strop/artifacts.h.")
       .def(nb::init<>())
       .def_rw("requires_grad", &ArtifactOptions::requires_grad)
       .def_rw("frozen_params", &ArtifactOptions::frozen_params)

@@ -179,7 +179,10 @@ nb::dict Check(nb::handle model) {
 }  // namespace
 
 void BindArtifacts(nb::module_& module) {
-  nb::class_<Artifacts>(module, "Artifacts")
+  nb::class_<Artifacts>(
+      module, "Artifacts",
+      "Artifacts in memory, which may be added to and written;\n"
+      "strop.artifacts is the public face.")
       .def(nb::init<nb::handle, const ArtifactOptions&>(), "model"_a,
            "options"_a)
       .def(nb::init<nb::bytes, nb::handle, nb::dict, const ArtifactOptions&>(),

@@ -59,30 +59,66 @@ class FunctionObject {
   std::unique_ptr<Function> function_;
 };
 
+constexpr char kFunction[] =
+    R"(A model as a function: its outputs, and gradients of one of them.
+
+Args:
+    model: a path, bytes, or an onnx.ModelProto. It means what it says:
+        Dropout and BatchNormalization are not switched to training.
+    wrt: the names of what to differentiate by: inputs, parameters or other
+        values, of a float type.
+    of: the output that is differentiated, by default the first: the sum of
+        its elements.
+    outputs: the values to return, by default the model's outputs.
+    seeded: with True there is a further, last input, of the type and shape of
+        that output: the sum of the products of the two is differentiated.
+    session_options: SessionOptions, or None.
+
+Raises:
+    Error: FileNotFoundError where there is no file; KeyError for an unknown
+        name; ValueError where the model is malformed, a value has no float
+        type, or the output does not depend on it; NotImplementedError naming
+        the nodes that Strop does not have or that have no gradient.
+
+>>> function = strop.Function("model.onnx", wrt=["input", "fc2.bias"])
+>>> outputs, gradients = function(x)
+>>> outputs["output"].shape, gradients["input"].shape
+((8, 3), (8, 6))
+>>> gradients["fc2.bias"].tolist()
+[8.0, 8.0, 8.0])";
+
+constexpr char kFunctionCall[] = R"(The outputs and gradients for these inputs.
+
+Args:
+    inputs: arrays in the order of input_names(), of exactly the model's
+        element types; see Module.
+
+Returns:
+    ({name: output}, {name: gradient}), new NumPy arrays. A gradient has the
+    type and shape of its value.
+
+Raises:
+    Error: TypeError for another element type or no array, ValueError for
+        another shape or count.)";
+
 }  // namespace
 
 void BindFunction(nb::module_& module) {
-  nb::class_<FunctionObject>(
-      module, "Function",
-      "A model as a function: its outputs, and gradients of one of them.\n\n"
-      "    function = Function(\"model.onnx\", wrt=[\"image\"])\n"
-      "    outputs, gradients = function(images)\n\n"
-      "wrt names inputs, parameters or other values of a float type; of is "
-      "the output that is differentiated (default: the first): the sum of its "
-      "elements, or with seeded=True the sum of their products with a last "
-      "input. outputs names the values to return (default: the model's "
-      "outputs).")
+  nb::class_<FunctionObject>(module, "Function", kFunction)
       .def(nb::init<nb::handle, std::vector<std::string>, std::string,
                     std::vector<std::string>, bool, nb::handle>(),
            "model"_a, "wrt"_a = std::vector<std::string>{}, "of"_a = "",
            "outputs"_a = std::vector<std::string>{}, "seeded"_a = false,
-           "session_options"_a = nb::none())
+           "session_options"_a = nb::none(), "See the class.")
       .def("__call__", &FunctionObject::Call,
            nb::sig("def __call__(self, *inputs: object) -> "
                    "tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]"),
-           "({name: output}, {name: gradient}) as NumPy arrays.")
-      .def("input_names", &FunctionObject::InputNames)
-      .def("output_names", &FunctionObject::OutputNames);
+           kFunctionCall)
+      .def("input_names", &FunctionObject::InputNames,
+           "The names of what a call takes, in order; a seed is the\n"
+           "last, called <output>_seed.")
+      .def("output_names", &FunctionObject::OutputNames,
+           "The names of the outputs that a call returns, in order.");
 }
 
 }  // namespace strop::python

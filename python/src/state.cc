@@ -78,78 +78,222 @@ std::string ReprOf(const Items& items) {
          nb::repr(nb::cast(items.names())).c_str() + ")";
 }
 
+// --- Docstrings
+
+constexpr char kParameter[] = R"(One named tensor of a checkpoint state.
+
+Made by a state: `state.parameters[name]`. It keeps the state alive.
+
+>>> state = strop.CheckpointState.load_checkpoint("checkpoint")
+>>> bias = state.parameters["fc2.bias"]
+>>> bias
+Parameter(name=fc2.bias, requires_grad=True)
+>>> bias.data = np.array([1, 2, 3], np.float32)
+>>> bias.view()[0] = 7
+>>> bias.data.tolist()
+[7.0, 2.0, 3.0])";
+
+constexpr char kParameterData[] = R"(A copy of the value: a new NumPy array.
+
+It has the parameter's shape and element type; bfloat16 comes as the type of
+ml_dtypes, or without that package as uint16. Assigning copies an array of
+exactly that type and shape into the parameter; the next step sees it.
+
+Raises:
+    Error: TypeError for another element type or no array, ValueError for
+        another shape; a plain Error on a nominal state.)";
+
+constexpr char kParameterGrad[] = R"(A copy of the gradient, or None.
+
+A new NumPy array of the parameter's shape and element type: what the train
+steps since the last reset have added up, zeros before the first. None for a
+frozen parameter, and until a Module was made on the state.)";
+
+constexpr char kParameterView[] = R"(The value itself, in place.
+
+A NumPy array of the parameter's shape and type over the state's memory:
+steps change what it shows, and the next step sees what is written to it. It
+keeps the state alive. A plain Error is raised on a nominal state.)";
+
+constexpr char kParameterGradView[] = R"(The gradient itself, in place, or None.
+
+A NumPy array over the state's memory, see `grad`: steps change what it shows,
+and the next optimizer step uses what is written to it.)";
+
+constexpr char kParameters[] =
+    R"(The parameters of a state, a mapping from name to Parameter.
+
+Names are sorted. There are always the same ones; assigning to a name copies
+an array into its parameter. `in`, len and names work on a nominal state too.
+
+>>> state = strop.CheckpointState.load_checkpoint("checkpoint")
+>>> list(state.parameters)
+['fc1.bias', 'fc1.weight', 'fc2.bias', 'fc2.weight']
+>>> state.parameters["fc2.bias"] = np.zeros(3, np.float32)
+>>> {name: p.data.shape for name, p in state.parameters.items()}["fc2.weight"]
+(3, 12))";
+
+constexpr char kProperties[] =
+    R"(Numbers and strings that a state carries, a mapping by name.
+
+Values are int (64 bits), float (kept as float32) and str. Names are sorted;
+those that begin with "strop." are Strop's own and are not listed.
+
+>>> state = strop.CheckpointState.load_checkpoint("checkpoint")
+>>> state.properties["epoch"] = 3
+>>> state.properties["note"] = "fine"
+>>> dict(state.properties)
+{'epoch': 3, 'note': 'fine'})";
+
+constexpr char kCheckpointState[] =
+    R"(Parameters, optimizer state and properties of a training run.
+
+Made by load_checkpoint or load_from_bytes. Module and Optimizer share it: an
+update through one is seen by all. One step or access at a time.
+
+>>> state = strop.CheckpointState.load_checkpoint("checkpoint")
+>>> state.parameters["fc1.weight"].data.shape
+(12, 6)
+>>> state.properties["epoch"] = 1
+>>> strop.CheckpointState.save_checkpoint(state, "saved_checkpoint")
+>>> again = strop.CheckpointState.load_checkpoint("saved_checkpoint")
+>>> again.properties["epoch"]
+1)";
+
+constexpr char kLoadCheckpoint[] = R"(Reads a checkpoint file.
+
+Strop's and ONNX Runtime's, with values or nominal; tensors that it keeps
+outside are read from `<file>.data`.
+
+Raises:
+    Error: FileNotFoundError where there is no file, ValueError where it is
+        damaged or of another kind, OSError where it cannot be read.)";
+
+constexpr char kLoadFromBytes[] =
+    R"(The state that a checkpoint file's bytes hold.
+
+Raises:
+    Error: ValueError where they are damaged or of another kind, or name
+        tensors in another file.)";
+
+constexpr char kSaveCheckpoint[] =
+    R"(Writes the state to a file, whole or not at all.
+
+ONNX Runtime 1.18 and newer read it. A state above 2 GB, or that was read from
+two files, goes to `<file>` and `<file>.data`.
+
+Args:
+    state: the state.
+    checkpoint_uri: the file, which is overwritten.
+    include_optimizer_state: also write moments, step count and learning rate,
+        which a run that goes on needs. Without, it begins anew from the
+        parameters.
+
+Raises:
+    Error: OSError where it cannot be written; the old file is then whole.)";
+
+// --- Bindings
+
 void BindParameter(nb::module_& module) {
-  nb::class_<Parameter>(module, "Parameter",
-                        "One named tensor of a checkpoint state.")
-      .def_prop_ro("name", [](const Parameter& p) { return p.name; })
+  nb::class_<Parameter>(module, "Parameter", kParameter)
+      .def_prop_ro(
+          "name", [](const Parameter& p) { return p.name; },
+          "The name, a str, as in the model's graph.")
       .def_prop_ro("requires_grad", &Parameter::requires_grad,
-                   "Whether training changes it.")
+                   "Whether training changes it: a bool, fixed when the "
+                   "artifacts were made.")
       .def_prop_rw(
           "data", [](const Parameter& p) { return CopyToNumpy(p.value()); },
           &SetData, nb::for_getter(nb::sig("def data(self) -> numpy.ndarray")),
           nb::for_setter(nb::sig("def data(self, value: object, /) -> None")),
-          "A copy of the value as a NumPy array; assigning copies an array of "
-          "the same type and shape into it.")
+          kParameterData)
       .def_prop_ro("grad", &Gradient,
                    nb::sig("def grad(self) -> numpy.ndarray | None"),
-                   "A copy of the gradient; None for a frozen parameter, or "
-                   "before a Module was made.")
+                   kParameterGrad)
       .def(
           "view",
           [](const Parameter& p) { return ViewAsNumpy(p.value(), p.owner); },
-          nb::sig("def view(self) -> numpy.ndarray"),
-          "The value itself, in place: writing to the array is seen by the "
-          "next step.")
+          nb::sig("def view(self) -> numpy.ndarray"), kParameterView)
       .def("grad_view", &GradientView,
            nb::sig("def grad_view(self) -> numpy.ndarray | None"),
-           "The gradient itself, in place, or None; see grad.")
+           kParameterGradView)
       .def("__repr__", &Repr);
 }
 
 void BindParameters(nb::module_& module) {
-  nb::class_<Parameters>(module, "Parameters",
-                         "The parameters of a state by name, in the order of "
-                         "their names.")
-      .def("__getitem__", &Parameters::at)
-      .def("__setitem__",
-           [](const Parameters& p, const std::string& name, nb::handle value) {
-             SetData(Parameter{p.owner, name}, value);
-           })
-      .def("__contains__", &Contains<Parameters>)
-      .def("__len__", [](const Parameters& p) { return p.names().size(); })
-      .def("keys", &NamesOf<Parameters>)
+  nb::class_<Parameters>(module, "Parameters", kParameters)
+      .def("__getitem__", &Parameters::at,
+           nb::sig("def __getitem__(self, name: str, /) -> Parameter"),
+           "The parameter of that name; KeyError if there is none,\n"
+           "Error on a nominal state.")
+      .def(
+          "__setitem__",
+          [](const Parameters& p, const std::string& name, nb::handle value) {
+            SetData(Parameter{p.owner, name}, value);
+          },
+          nb::sig("def __setitem__(self, name: str, value: object, /) -> None"),
+          "Copies an array into the parameter, as Parameter.data\n"
+          "does. Never adds one: KeyError for an unknown name.")
+      .def("__contains__", &Contains<Parameters>,
+           nb::sig("def __contains__(self, name: object, /) -> bool"),
+           "Whether there is a parameter of that name.")
+      .def(
+          "__len__", [](const Parameters& p) { return p.names().size(); },
+          "The number of parameters.")
+      .def("keys", &NamesOf<Parameters>, "The names, sorted.")
       .def("values", &ValuesOf<Parameters>,
-           nb::sig("def values(self) -> list[Parameter]"))
+           nb::sig("def values(self) -> list[Parameter]"),
+           "The parameters in the order of their names; Error on a nominal "
+           "state.")
       .def("items", &ItemsOf<Parameters>,
-           nb::sig("def items(self) -> list[tuple[str, Parameter]]"))
+           nb::sig("def items(self) -> list[tuple[str, Parameter]]"),
+           "(name, parameter) in the order of the names; Error on a nominal "
+           "state.")
       .def("get", &ValueOr<Parameters>, "key"_a, "default"_a = nb::none(),
            nb::sig("def get(self, key: object, default: typing.Any = None) "
-                   "-> typing.Any"))
+                   "-> typing.Any"),
+           "The parameter of that name, or `default` if there is none.")
       .def("__iter__", &IteratorOf<Parameters>,
-           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"),
+           "Iterates over the names, sorted.")
       .def("__repr__", &ReprOf<Parameters>);
 }
 
 void BindProperties(nb::module_& module) {
-  nb::class_<Properties>(module, "Properties",
-                         "Numbers and strings that a state carries, by name.")
-      .def("__getitem__", &Properties::at)
-      .def("__setitem__",
-           [](const Properties& p, const std::string& name, nb::handle value) {
-             p.state().SetProperty(name, PropertyOf(value));
-           })
-      .def("__contains__", &Contains<Properties>)
-      .def("__len__", [](const Properties& p) { return p.names().size(); })
-      .def("keys", &NamesOf<Properties>)
+  nb::class_<Properties>(module, "Properties", kProperties)
+      .def("__getitem__", &Properties::at,
+           nb::sig("def __getitem__(self, name: str, /) -> int | float | str"),
+           "The value of that name; KeyError if there is none.")
+      .def(
+          "__setitem__",
+          [](const Properties& p, const std::string& name, nb::handle value) {
+            p.state().SetProperty(name, PropertyOf(value));
+          },
+          nb::sig("def __setitem__(self, name: str, value: int | float | str | "
+                  "typing.SupportsIndex, /) -> None"),
+          "Adds or overwrites, also with a value of another type.\n"
+          "TypeError for what is no int, float or str; ValueError\n"
+          "for an int beyond 64 bits.")
+      .def("__contains__", &Contains<Properties>,
+           nb::sig("def __contains__(self, name: object, /) -> bool"),
+           "Whether there is a property of that name.")
+      .def(
+          "__len__", [](const Properties& p) { return p.names().size(); },
+          "The number of properties.")
+      .def("keys", &NamesOf<Properties>, "The names, sorted.")
       .def("values", &ValuesOf<Properties>,
-           nb::sig("def values(self) -> list[int | float | str]"))
+           nb::sig("def values(self) -> list[int | float | str]"),
+           "The values in the order of their names.")
       .def("items", &ItemsOf<Properties>,
-           nb::sig("def items(self) -> list[tuple[str, int | float | str]]"))
+           nb::sig("def items(self) -> list[tuple[str, int | float | str]]"),
+           "(name, value) in the order of the names.")
       .def("get", &ValueOr<Properties>, "key"_a, "default"_a = nb::none(),
            nb::sig("def get(self, key: object, default: typing.Any = None) "
-                   "-> typing.Any"))
+                   "-> typing.Any"),
+           "The value of that name, or `default` if there is none.")
       .def("__iter__", &IteratorOf<Properties>,
-           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"),
+           "Iterates over the names, sorted.")
       .def("__repr__", &ReprOf<Properties>);
 }
 
@@ -177,17 +321,16 @@ void BindState(nb::module_& module) {
   BindParameter(module);
   BindParameters(module);
   BindProperties(module);
-  nb::class_<CheckpointState>(
-      module, "CheckpointState",
-      "Parameters, optimizer state and properties of a training run.\n\n"
-      "Made by load_checkpoint. Module and Optimizer share it: an update "
-      "through one is seen by all.")
+  nb::class_<CheckpointState>(module, "CheckpointState", kCheckpointState)
       .def_static(
           "load_checkpoint",
           [](nb::handle path) {
             return CheckpointState::Load(PathOf(path), ProcessEnvironment());
           },
-          "checkpoint_uri"_a, "Reads a checkpoint file, complete or nominal.")
+          "checkpoint_uri"_a,
+          nb::sig("def load_checkpoint(checkpoint_uri: str | os.PathLike[str]) "
+                  "-> CheckpointState"),
+          kLoadCheckpoint)
       .def_static(
           "load_from_bytes",
           [](nb::bytes bytes) {
@@ -196,22 +339,29 @@ void BindState(nb::module_& module) {
                  bytes.size()},
                 ProcessEnvironment());
           },
-          "data"_a, "The same from the bytes of a file.")
+          "data"_a, kLoadFromBytes)
       .def_static(
           "save_checkpoint",
           [](const CheckpointState& state, nb::handle path, bool optimizer) {
             state.Save(PathOf(path), optimizer);
           },
           "state"_a, "checkpoint_uri"_a, "include_optimizer_state"_a = false,
-          "Writes the state to a file, whole or not at all. ONNX Runtime 1.18 "
-          "and newer read it.")
+          nb::sig("def save_checkpoint(state: CheckpointState, checkpoint_uri: "
+                  "str | os.PathLike[str], include_optimizer_state: bool = "
+                  "False) -> None"),
+          kSaveCheckpoint)
       .def_prop_ro("is_nominal", &CheckpointState::is_nominal,
-                   "True while the state has names but no values.")
-      .def_prop_ro("parameters",
-                   [](nb::handle self) { return Parameters{nb::borrow(self)}; })
-      .def_prop_ro("properties", [](nb::handle self) {
-        return Properties{nb::borrow(self)};
-      });
+                   "True while the parameters have names but no values;\n"
+                   "Module.copy_buffer_to_parameters gives them.")
+      .def_prop_ro(
+          "parameters",
+          [](nb::handle self) { return Parameters{nb::borrow(self)}; },
+          "The parameters, a mapping from name to Parameter.")
+      .def_prop_ro(
+          "properties",
+          [](nb::handle self) { return Properties{nb::borrow(self)}; },
+          "What else the checkpoint holds, a mapping from name to int, float "
+          "or str.");
 }
 
 }  // namespace strop::python

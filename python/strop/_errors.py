@@ -5,7 +5,19 @@ from __future__ import annotations
 
 
 class Error(RuntimeError):
-    """Every failure of Strop. The text says who complains, what was wanted and what came."""
+    """Every failure of Strop. The text says who complains, what was wanted and what came.
+
+    It is a RuntimeError, as in ONNX Runtime, and by its cause a built-in exception too: ValueError for a value, shape,
+    count, file or model that does not fit, TypeError for an element type or kind of object, KeyError for a name,
+    FileNotFoundError, OSError, NotImplementedError, MemoryError, or ArithmeticError for a loss that is not finite. A
+    plain Error says that the object is not in a state that allows the call.
+
+    >>> try:
+    ...     strop.CheckpointState.load_checkpoint("no_such_file")
+    ... except strop.Error as error:
+    ...     print(isinstance(error, FileNotFoundError))
+    True
+    """
 
 
 class InvalidArgumentError(Error, ValueError):

@@ -31,10 +31,22 @@ FILES = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "chec
 
 @dataclass
 class Epoch:
-    """What callbacks see after an epoch."""
+    """What callbacks of fit see after an epoch.
 
-    number: int  # from 1
-    metrics: dict[str, float]  # loss, learning_rate, and with validation data val_loss (and val_accuracy)
+    number: counts from 1.
+    metrics: "loss", the mean over the epoch's samples; "learning_rate" after its last step; with validation data
+        "val_loss", and "val_accuracy", from 0 to 1, where fit made a "cross_entropy" loss.
+    module, optimizer: those that are trained.
+
+    >>> def good_enough(epoch):
+    ...     return epoch.metrics["loss"] < 2
+    >>> result = strop.fit("model.onnx", (x, labels), loss="cross_entropy", epochs=50, callbacks=[good_enough])
+    >>> result.stopped
+    'callback'
+    """
+
+    number: int
+    metrics: dict[str, float]
     module: Module
     optimizer: Optimizer
 
@@ -44,23 +56,52 @@ Callback = Callable[[Epoch], "bool | None"]
 
 @dataclass
 class FitResult:
-    """A trained model. `history` holds a list per metric, one number an epoch."""
+    """A trained model, as fit returns it.
+
+    module, optimizer: what was trained; training may go on with them.
+    outputs: the names of the model's own outputs, which predict returns and export keeps; none where fit was given
+        artifacts.
+    history: a list for each metric of Epoch, with one float an epoch.
+    stopped: "epochs", "early_stopping", "callback" or "interrupted".
+    best_epoch: the epoch, from 1, whose parameters these are; 0 means the last one's, as without validation data.
+
+    >>> result = strop.fit("model.onnx", (x, labels), loss="cross_entropy", validation=0.25, epochs=3)
+    >>> sorted(result.history)
+    ['learning_rate', 'loss', 'val_accuracy', 'val_loss']
+    >>> result.predict(x).shape
+    (8, 3)
+    >>> result.export("tuned.onnx")
+    >>> result.save("trained")
+    """
 
     module: Module
     optimizer: Optimizer
     outputs: list[str]
     _folder: tempfile.TemporaryDirectory[str] = field(repr=False)
     history: dict[str, list[float]] = field(default_factory=dict)
-    stopped: str = "epochs"  # or "early_stopping", "callback", "interrupted"
-    best_epoch: int = 0  # whose parameters these are; 0: the last one's
+    stopped: str = "epochs"
+    best_epoch: int = 0
     _function: Function | None = field(default=None, repr=False)
 
     @property
     def state(self) -> CheckpointState:
+        """The CheckpointState with the trained parameters."""
         return self.module.state
 
     def predict(self, *inputs: Any) -> np.ndarray | tuple[np.ndarray, ...]:
-        """The model's outputs for its inputs, without a target: one array, or a tuple."""
+        """The model's outputs for its inputs, without a target.
+
+        The parameters are those that the first call found: what is trained later is not seen.
+
+        Args:
+            inputs: arrays in the order of the model's inputs, of exactly its element types.
+
+        Returns:
+            One new array, or a tuple in the order of `outputs`.
+
+        Raises:
+            Error: TypeError or ValueError for inputs that do not fit; a plain Error where fit was given artifacts.
+        """
         if self._function is None:
             path = os.path.join(self._folder.name, "tuned.onnx")
             self.export(path)
@@ -70,14 +111,27 @@ class FitResult:
         return arrays[0] if len(arrays) == 1 else arrays
 
     def export(self, path: str | os.PathLike[str], outputs: Sequence[str] | None = None) -> None:
-        """Writes an .onnx file for inference with the trained parameters."""
+        """Writes an .onnx file for inference with the trained parameters.
+
+        Args:
+            path: the file to write.
+            outputs: the names of its outputs, any values of the eval model; by default `outputs` of the result.
+
+        Raises:
+            Error: KeyError for an unknown name, OSError where the file cannot be written; a plain Error where fit was
+                given artifacts and no outputs are named.
+        """
         names = list(outputs) if outputs is not None else self.outputs
         if not names:
             raise FailedStateError("export: the artifacts have no output beside the loss; name the values to export")
         self.module.export_model_for_inferencing(path, names)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the four artifacts; the checkpoint holds the trained parameters and the optimizer's state."""
+        """Writes the four artifacts into a folder, which is made if it is not there.
+
+        The checkpoint holds the trained parameters and the optimizer's state: fit and Module go on from them. OSError
+        is raised where the folder cannot be written.
+        """
         target = pathlib.Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         for entry in os.scandir(self._folder.name):
@@ -86,7 +140,11 @@ class FitResult:
         CheckpointState.save_checkpoint(self.state, target / "checkpoint", include_optimizer_state=True)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draws the history with matplotlib; returns the figure, and writes it to `path` if one is given."""
+        """Draws the losses over the epochs with matplotlib.
+
+        Returns the matplotlib.figure.Figure, and writes it to `path` (.png, .svg, ...) if one is given. ImportError is
+        raised where matplotlib is not installed.
+        """
         from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         figure = Figure(figsize=(6, 4), layout="constrained")
@@ -127,28 +185,49 @@ def fit(
 ) -> FitResult:
     """Trains a model on arrays or batches.
 
-    Args:
-        model: an .onnx file, bytes or an onnx.ModelProto; or a folder of training artifacts, which bring their loss
-            and optimizer themselves.
-        data: (inputs..., target) arrays, a dict of arrays by input name, or an iterable of batches that are such (a
-            torch DataLoader). The target of "cross_entropy" is called "labels": int64 [n, ...]; of the others
-            "target". Types must be exactly the model's.
-        loss: "cross_entropy", "mse", "l1" or "bce" (with logits); None where the model's first output is the loss.
-        validation: data like `data`, or with arrays the fraction of the samples to hold out (the last ones).
-        epochs, batch_size, shuffle, seed: as usual; a batch size for arrays only.
-        learning_rate: with `warmup_steps` (0 or more) it rises linearly from 0 during them and falls to 0 at the end.
-        optimizer: "adamw" or "sgd"; weight_decay and clip_grad_norm belong to it.
-        train, freeze: names or globs of parameters; all by default.
-        early_stopping: epochs without a better (validation) loss after which to stop.
-        callbacks: called with an Epoch after each; training stops where one returns True.
-        progress: a bar of tqdm, where it is installed; by default if standard error is a terminal.
-
     With validation data, the parameters of the best epoch are the result's. Ctrl-C ends the training, not the
-    program: the result says stopped == "interrupted".
+    program: the result then says stopped == "interrupted".
+
+    Args:
+        model: an .onnx file, bytes or an onnx.ModelProto; or a folder of training artifacts, which bring their loss,
+            parameters and optimizer themselves.
+        data: (inputs..., target) as a tuple or list of arrays, a dict of arrays by input name, or an iterable of
+            batches that are such (a torch DataLoader), which is iterated once an epoch. Arrays have the samples along
+            their first axis. The target of "cross_entropy" is called "labels": int64 [n, ...], classes from 0; that
+            of the others is "target", of the output's type and shape. Element types must be exactly the model's.
+        loss: "cross_entropy", "mse", "l1" or "bce" (with logits), the mean over the batch; None where the model's
+            first output is the loss.
+        validation: data like `data`, or with arrays the fraction of the samples to hold out, the last ones; a float.
+        epochs: passes over the data, 1 or more.
+        batch_size: samples of a step, for arrays only; the last batch of an epoch may be smaller.
+        learning_rate: of each step. With `warmup_steps` it rises linearly from 0 during the first of them, then falls
+            to 0 at the end of the last epoch.
+        optimizer: "adamw" or "sgd".
+        weight_decay: of "adamw", the share of a parameter taken off each step, times the learning rate.
+        clip_grad_norm: the most that the norm of all gradients together may be; None for no clip.
+        train, freeze: names of parameters to train, and not to; * and ? stand for any text and any character. By
+            default all are trained.
+        warmup_steps: batches, 0 or more; None for a constant learning rate.
+        shuffle: whether to take the samples of arrays in another order each epoch.
+        seed: of that order.
+        early_stopping: epochs without a better validation loss (without validation data: loss) after which to stop.
+        callbacks: called with an Epoch after each; training stops where one returns True.
+        progress: whether to show a bar of tqdm, where it is installed; by default if standard error is a terminal.
+        options: SessionOptions of the Module.
+
+    Returns:
+        A FitResult.
 
     Raises:
-        strop.Error: as ValueError, TypeError or KeyError where arguments, data and model do not fit together, before
-            anything is trained.
+        Error: FileNotFoundError where there is no file, ValueError, TypeError or KeyError where arguments, data and
+            model do not fit together, NotImplementedError naming the nodes that cannot be trained. All but the types
+            and shapes of batches is checked before the first step.
+
+    >>> result = strop.fit("model.onnx", (x, labels), loss="cross_entropy", epochs=5, learning_rate=0.01)
+    >>> result.history["loss"][-1] < result.history["loss"][0]
+    True
+    >>> len(result.history["loss"]), result.stopped
+    (5, 'epochs')
     """
     if epochs < 1 or batch_size < 1:
         raise InvalidArgumentError(f"epochs and batch_size are 1 or more, got {epochs} and {batch_size}")

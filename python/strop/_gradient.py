@@ -13,7 +13,14 @@ from ._errors import InvalidArgumentError, UnknownNameError
 
 
 class Gradients(NamedTuple):
-    """What grad returns: arrays by name."""
+    """What grad returns: arrays by name.
+
+    outputs: the model's outputs. gradients: each of the type and shape of the value that it belongs to.
+
+    >>> outputs, gradients = strop.grad("model.onnx", x, "input")
+    >>> list(outputs), list(gradients)
+    (['output'], ['input'])
+    """
 
     outputs: dict[str, np.ndarray]
     gradients: dict[str, np.ndarray]
@@ -29,22 +36,33 @@ def grad(
 ) -> Gradients:
     """The outputs of an ONNX model, and gradients of one of them.
 
+    To call a model many times, keep a Function.
+
     Args:
         model: a path, bytes, or an onnx.ModelProto.
-        inputs: arrays by name, or in the model's order, or the one array; of exactly the model's types.
-        wrt: the inputs, parameters or other values to differentiate by; of a float type.
+        inputs: arrays by name in a dict, or in the model's order in a list or tuple, or the one array; of exactly the
+            model's element types.
+        wrt: the name, or names, of the inputs, parameters or other values to differentiate by; of a float type.
         of: the output that is differentiated; the first by default.
         seed: an array of that output's type and shape: the sum of the products of the two is differentiated. By
             default it is ones, which means the sum of the output's elements.
 
     Returns:
-        Gradients(outputs, gradients): arrays by name; a gradient has the shape of its value.
+        Gradients(outputs, gradients): new NumPy arrays by name; a gradient has the type and shape of its value.
 
     Raises:
-        strop.Error: as KeyError for an unknown name, ValueError or TypeError for inputs that do not fit,
-            NotImplementedError naming every node without a gradient.
+        Error: FileNotFoundError where there is no file, KeyError for an unknown name, TypeError for another element
+            type, ValueError for another shape or count, a missing input, a value without a float type or one that the
+            output does not depend on, NotImplementedError naming the nodes without a gradient.
 
-    To call a model many times, keep a strop.Function.
+    >>> result = strop.grad("model.onnx", x, wrt="input")
+    >>> result.outputs["output"].shape, result.gradients["input"].shape
+    ((8, 3), (8, 6))
+    >>> first_class = np.zeros((8, 3), np.float32)
+    >>> first_class[:, 0] = 1
+    >>> result = strop.grad("model.onnx", {"input": x}, ["fc2.bias"], seed=first_class)
+    >>> result.gradients["fc2.bias"].tolist()
+    [8.0, 0.0, 0.0]
     """
     names = [wrt] if isinstance(wrt, str) else list(wrt)
     function = Function(model, wrt=names, of=of, seeded=seed is not None)

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a model for inference to one that trains: the files of ONNX Runtime's on-device training.
 
-    artifacts.generate_artifacts("model.onnx", requires_grad=["*"], loss=artifacts.LossType.CrossEntropyLoss,
-                                 optimizer=artifacts.OptimType.AdamW, artifact_directory="artifacts")
+>>> import os
+>>> from strop import artifacts
+>>> artifacts.generate_artifacts("model.onnx", requires_grad=["*"], loss=artifacts.LossType.CrossEntropyLoss,
+...                              optimizer=artifacts.OptimType.AdamW, artifact_directory="artifacts")
+>>> sorted(os.listdir("artifacts"))
+['checkpoint', 'eval_model.onnx', 'optimizer_model.onnx', 'training_model.onnx']
 
-writes training_model.onnx, eval_model.onnx, optimizer_model.onnx and checkpoint, which strop.Module and ONNX Runtime
-1.19 train. make_artifacts gives the same in memory. Paths and the losses and optimizers of LossType and OptimType need
-nothing but Strop; models and losses that are objects of the packages onnx and strop.onnxblock need strop[onnx].
+strop.Module and ONNX Runtime 1.19 train with these. make_artifacts gives the same in memory. Paths and the losses and
+optimizers of LossType and OptimType need nothing but Strop; models and losses that are objects of the packages onnx
+and strop.onnxblock need strop[onnx].
 """
 
 from __future__ import annotations
@@ -42,7 +46,20 @@ _logger = logging.getLogger(__name__)
 
 
 class LossType(Enum):
-    """Losses by name. The targets are a new input: "labels" for cross entropy, else "target"."""
+    """Losses by name, each the mean over all elements of the batch.
+
+    The loss reads an output of the model, and a target that is a new input of the training model. For CrossEntropyLoss
+    that is "labels", int64 [n, d1, ...], classes from 0, for scores of shape [n, classes, d1, ...]; for the others
+    "target", of the output's type and shape: MSELoss is the squared difference, L1Loss the absolute one, and
+    BCEWithLogitsLoss the binary cross entropy of logits and targets from 0 to 1.
+
+    >>> made = strop.artifacts.make_artifacts("model.onnx", ["*"], loss=strop.artifacts.LossType.CrossEntropyLoss)
+    >>> made.user_inputs
+    ['input', 'labels']
+    >>> made = strop.artifacts.make_artifacts("model.onnx", ["*"], loss=strop.artifacts.LossType.L1Loss)
+    >>> made.user_inputs
+    ['input', 'target']
+    """
 
     MSELoss = 1
     CrossEntropyLoss = 2
@@ -51,7 +68,17 @@ class LossType(Enum):
 
 
 class OptimType(Enum):
-    """Optimizers by name, with ONNX Runtime's defaults. The learning rate is set when training."""
+    """Optimizers by name, with ONNX Runtime's defaults; onnxblock.optim has those with choices.
+
+    AdamW has betas 0.9 and 0.999, epsilon 1e-6, a bias correction and no weight decay. SGD has no momentum. The
+    learning rate is set when training: Optimizer.set_learning_rate.
+
+    >>> loss = strop.artifacts.LossType.CrossEntropyLoss
+    >>> made = strop.artifacts.make_artifacts("model.onnx", ["fc2.*"], None, loss, strop.artifacts.OptimType.SGD)
+    >>> state = strop.CheckpointState.load_from_bytes(made.checkpoint)
+    >>> module = strop.Module(made.training_model, state)
+    >>> optimizer = strop.Optimizer(made.optimizer_model, module)
+    """
 
     AdamW = 1
     SGD = 2
@@ -59,22 +86,33 @@ class OptimType(Enum):
 
 @dataclass(frozen=True)
 class Artifacts:
-    """What make_artifacts made: files as bytes, and what stands in them."""
+    """What make_artifacts made: files as bytes, and what stands in them.
+
+    training_model, eval_model, checkpoint: the files; with an optimizer optimizer_model, and if it was asked for
+        nominal_checkpoint, else None.
+    trainable, frozen: names of parameters.
+    loss_name: the name of the loss, which is the first of the outputs.
+    user_inputs, user_outputs: names of the training model's inputs and outputs; parameters, gradients and the like
+        are left out.
+    notes: what a reader should know, each in a sentence.
+
+    >>> made = strop.artifacts.make_artifacts("model.onnx", ["fc2.*"], loss=strop.artifacts.LossType.MSELoss)
+    >>> made.trainable, made.optimizer_model
+    (['fc2.weight', 'fc2.bias'], None)
+    >>> with open("training_model_of_fc2.onnx", "wb") as file:
+    ...     _ = file.write(made.training_model)
+    """
 
     training_model: bytes
     eval_model: bytes
     checkpoint: bytes
     optimizer_model: bytes | None
     nominal_checkpoint: bytes | None
-    # Names of parameters.
     trainable: list[str]
     frozen: list[str]
-    # The name of the loss, which is the first of the outputs.
     loss_name: str
-    # Names of the training model's inputs and outputs, those of training itself left out.
     user_inputs: list[str]
     user_outputs: list[str]
-    # What a reader should know, each in a sentence.
     notes: list[str]
 
 
@@ -97,26 +135,37 @@ def generate_artifacts(
     """Makes the artifacts of a model and writes them to a folder, all of them or none.
 
     Args:
-        model: An onnx.ModelProto, which is left as it is, or the path of a model.
-        requires_grad: Parameters to train, by name; * and ? stand for any text and any character. Names of float
+        model: an onnx.ModelProto, which is left as it is, or the path of a model, or bytes.
+        requires_grad: parameters to train, by name; * and ? stand for any text and any character. Names of float
             inputs give these a gradient too. Without any, nothing is trained.
-        frozen_params: Parameters to keep in the checkpoint without training them. What is in neither list stays a
+        frozen_params: parameters to keep in the checkpoint without training them. What is in neither list stays a
             constant of the models. Names that no parameter has are passed over.
-        loss: A LossType, a block of strop.onnxblock.loss or one of your own, which gets the names of the model's
+        loss: a LossType, a block of strop.onnxblock.loss or one of your own, which gets the names of the model's
             outputs, or None where the model's first output is the loss.
-        optimizer: An OptimType, a block of strop.onnxblock.optim or one of your own, or None for no optimizer model.
-        artifact_directory: The folder, made if it is not there; by default the working directory.
-        prefix: Put in front of each file name.
-        ort_format: Must be False: Strop has no such format.
-        custom_op_library: A library with ONNX Runtime's custom operators. It must exist, but Strop cannot load it.
-        additional_output_names: Outputs of the training and the eval model after the loss; any tensors of the model.
-        nominal_checkpoint: Whether to write nominal_checkpoint too, which has names and no values.
-        loss_input_names: What the loss gets, instead of all outputs of the model.
-        opset: A newer opset for the artifacts than the model's.
+        optimizer: an OptimType, a block of strop.onnxblock.optim or one of your own, or None for no optimizer model.
+        artifact_directory: the folder, made if it is not there; by default the working directory.
+        prefix: put in front of each file name.
+        ort_format: must be False: Strop has no such format.
+        custom_op_library: a library with ONNX Runtime's custom operators. It must exist, but Strop cannot load it.
+        additional_output_names: outputs of the training and the eval model after the loss; any tensors of the model.
+        nominal_checkpoint: whether to write nominal_checkpoint too, which has names and no values.
+        loss_input_names: what the loss gets, instead of all outputs of the model.
+        opset: a newer opset for the artifacts than the model's.
 
     Raises:
-        Error: With the built-in classes ValueError, TypeError, KeyError, FileNotFoundError or NotImplementedError
-            as what was wrong asks for. Names, types and nodes without a gradient are told.
+        Error: KeyError for a name to train, of an output or of what the loss gets that is not in the model,
+            FileNotFoundError where there is no model or library, TypeError for arguments of another kind,
+            NotImplementedError for ort_format or naming every node without a gradient, OSError where a file cannot be
+            written, and ValueError for all else: a malformed model, parameters that are not of a float type or that
+            the loss does not depend on, an optimizer with nothing to train, or files that would take the place of the
+            model. Nothing is written then.
+
+    >>> from strop.artifacts import LossType, OptimType, generate_artifacts
+    >>> generate_artifacts("model.onnx", requires_grad=["fc2.*"], frozen_params=["fc1.*"],
+    ...                    loss=LossType.CrossEntropyLoss, optimizer=OptimType.AdamW, artifact_directory="head")
+    >>> state = strop.CheckpointState.load_checkpoint("head/checkpoint")
+    >>> [p.name for p in state.parameters.values() if p.requires_grad]
+    ['fc2.bias', 'fc2.weight']
     """
     if ort_format:
         raise UnsupportedError("Strop has no ORT format, and ONNX Runtime reads the .onnx files: leave out ort_format")
@@ -148,20 +197,17 @@ def make_artifacts(
     loss_input_names: list[str] | None = None,
     opset: int | None = None,
 ) -> Artifacts:
-    """What generate_artifacts would write, in memory; for its arguments see there.
+    """What generate_artifacts would write, in memory, as Artifacts.
 
-    >>> import onnx, strop
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 14]>
-    ...     net (float[batch, 2] x) => (float[batch, 1] y) <float[2, 1] w = {1, 2}> { y = MatMul (x, w) }''')
-    >>> made = make_artifacts(model, ["*"], loss=LossType.MSELoss, optimizer=OptimType.SGD)
-    >>> made.trainable, made.user_inputs
-    (['w'], ['x', 'target'])
+    The arguments and errors are those of generate_artifacts. What passes 2 GB is a ValueError: that goes to files only.
+
+    >>> from strop.artifacts import LossType, OptimType, make_artifacts
+    >>> made = make_artifacts("model.onnx", ["*"], loss=LossType.MSELoss, optimizer=OptimType.SGD)
+    >>> made.user_inputs
+    ['input', 'target']
     >>> state = strop.CheckpointState.load_from_bytes(made.checkpoint)
     >>> module = strop.Module(made.training_model, state, made.eval_model)
     >>> optimizer = strop.Optimizer(made.optimizer_model, module)
-
-    Raises InvalidArgumentError for what passes 2 GB: that goes to files only.
     """
     made = _make(model, requires_grad, frozen_params, loss, optimizer, additional_output_names, loss_input_names,
                  nominal_checkpoint=nominal_checkpoint, opset=opset)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """strop.onnxblock by the lines of a feature list: blocks and losses (B), models and contexts (C), optimizers (D)."""
-import doctest
 import os
 import pathlib
 import subprocess
@@ -745,12 +744,6 @@ def test_D7_an_optimizer_needs_a_trainable_parameter(tmp_path):
     for optimizer in (artifacts.OptimType.AdamW, optim.AdamW()):
         with pytest.raises(strop.Error, match="names no trainable parameter"):
             artifacts.make_artifacts(mlp(), [], loss=artifacts.LossType.MSELoss, optimizer=optimizer)
-
-
-@pytest.mark.parametrize("module", [onnxblock, artifacts])
-def test_the_examples_of_the_documentation_run(module):
-    done = doctest.testmod(module)
-    assert done.attempted > 3 and done.failed == 0
 
 
 # --- Without onnx

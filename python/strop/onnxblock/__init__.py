@@ -28,6 +28,9 @@ The names, calls and generated names are those of onnxruntime.training.onnxblock
 
 Blocks edit a copy of the model in memory; no temporary files are written. Gradients, switches for evaluation and
 checkpoints come from Strop's core. Needs the package onnx (strop[onnx]).
+
+The examples of the blocks have a model that makes of float32 [batch, 6], "input", scores of three classes, float32
+[batch, 3], "output", and data x of shape [8, 6].
 """
 
 from . import blocks, loss, optim

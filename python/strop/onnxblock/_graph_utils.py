@@ -26,12 +26,12 @@ def node_arg_exists(model: onnx.ModelProto, node_arg_name: str) -> bool:
 
 
 def get_input_from_input_name(onnx_model: onnx.ModelProto, input_name: str) -> onnx.ValueInfoProto:
-    """The input of that name; UnknownNameError, a LookupError, if there is none."""
+    """The input of that name; KeyError if there is none."""
     return _named(onnx_model.graph.input, input_name, "input")
 
 
 def get_output_from_output_name(onnx_model: onnx.ModelProto, output_name: str) -> onnx.ValueInfoProto:
-    """The output of that name; UnknownNameError, a LookupError, if there is none."""
+    """The output of that name; KeyError if there is none."""
     return _named(onnx_model.graph.output, output_name, "output")
 
 
@@ -44,9 +44,11 @@ def _named(values: Iterable[onnx.ValueInfoProto], name: str, kind: str) -> onnx.
 
 
 class Inferred(NamedTuple):
-    types: dict[str, onnx.ValueInfoProto]  # of the tensors, as far as they are known
-    faults: list[str]  # of nodes
-    unknown: list[str]  # operators that the core does not have
+    """What infer finds: types of tensors by name, faults of nodes, and operators that the core does not have."""
+
+    types: dict[str, onnx.ValueInfoProto]
+    faults: list[str]
+    unknown: list[str]
 
 
 def infer(model: onnx.ModelProto) -> Inferred:
@@ -63,14 +65,14 @@ def infer(model: onnx.ModelProto) -> Inferred:
 
 
 def check(model: onnx.ModelProto, block: str) -> None:
-    """Raises InvalidGraphError where the model, after `block` was built, is malformed."""
+    """Raises ValueError where the model, after `block` was built, is malformed."""
     faults = infer(model).faults
     if faults:
         raise InvalidGraphError(f"after block {block}: " + "; ".join(faults))
 
 
 def type_of(model: onnx.ModelProto, name: str) -> onnx.ValueInfoProto:
-    """The type of any tensor of the model; UnknownNameError, a LookupError, where it is not known."""
+    """The type of any tensor of the model; KeyError where it is not known."""
     value: onnx.ValueInfoProto
     for value in (*model.graph.input, *model.graph.output):
         if value.name == name and value.type.WhichOneof("value"):
@@ -107,7 +109,7 @@ def add_import(model: onnx.ModelProto, domain: str, version: int) -> None:
 def register_graph_outputs(model: onnx.ModelProto, output_names: str | Sequence[str]) -> None:
     """Makes exactly these tensors the outputs of the model, in this order.
 
-    Each must be made by a node and have a known type, else UnknownNameError, a LookupError, is raised.
+    Each must be made by a node and have a known type, else KeyError is raised.
     """
     names = [output_names] if isinstance(output_names, str) else list(output_names)
     inferred = infer(model)

@@ -24,13 +24,22 @@ _CLIP_WITH_INPUTS = 11
 class Block(ABC):
     """The base of all blocks. A subclass defines build, which edits `self.base` and returns names of tensors.
 
-    A call, inside onnxblock.base or empty_base, builds the block into the model there and checks the whole model:
-    InvalidGraphError tells what is malformed. A block may be called many times and for many models.
+    A block is called inside onnxblock.base or empty_base, with what build takes; many times and for many models.
+    `base` is the onnx.ModelProto of the last call.
+
+    >>> class Squared(onnxblock.Block):
+    ...     def build(self, name):
+    ...         return onnxblock.blocks.Mul()(name, name)
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = Squared()("output")
+    >>> accessor.model.graph.node[-1].op_type
+    'Mul'
     """
 
-    base: onnx.ModelProto  # of the last call
+    base: onnx.ModelProto
 
     def __init__(self, temp_file_name: str = "temp.onnx") -> None:
+        """temp_file_name has no effect; ValueError for an absolute path."""
         # ONNX Runtime's blocks write a temporary file of this name; these write none.
         if os.path.isabs(temp_file_name):
             raise InvalidArgumentError(f"temp_file_name is a name in the working directory, got {temp_file_name}")
@@ -40,6 +49,12 @@ class Block(ABC):
         """Adds the nodes to `self.base`; returns a name, or a tuple or list of names."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Builds the block into the model of the context around; returns what build returns.
+
+        Raises:
+            Error: ValueError that tells what of the whole model is malformed then; a plain Error outside of
+                onnxblock.base and empty_base.
+        """
         self.base = accessor.current().model
         logging.debug("Building block: %s", type(self).__name__)
         output = self.build(*args, **kwargs)
@@ -47,19 +62,25 @@ class Block(ABC):
         return output
 
     def infer_shapes_on_base(self) -> onnx.ModelProto:
-        """A copy of the model being edited that tells the types and shapes of all tensors, as far as they are known."""
+        """A copy of the model being edited that tells the types and shapes of all tensors, as far as they are known.
+
+        A plain Error is raised outside of onnxblock.base and empty_base.
+        """
         model = copy_of(accessor.current().model)
         _graph_utils.add_value_infos(model)
         return model
 
 
 def add_initializer(model: onnx.ModelProto, token: str, value: Any, dtype: int = onnx.TensorProto.FLOAT) -> str:
-    """Adds a constant of ONNX's element type `dtype`; returns its generated name."""
+    """Adds a constant; returns its generated name, onnx::<token>::<n>.
+
+    value: a number or an array, whose shape the constant has. dtype: a TensorProto.DataType.
+    """
     return add_named_initializer(model, _graph_utils.generate_graph_name(token), value, dtype)
 
 
 def add_named_initializer(model: onnx.ModelProto, name: str, value: Any, dtype: int = onnx.TensorProto.FLOAT) -> str:
-    """Adds a constant of ONNX's element type `dtype`; returns `name`."""
+    """Adds a constant of the given name, which is returned; see add_initializer."""
     array = np.asarray(value)
     model.graph.initializer.append(onnx.helper.make_tensor(name, dtype, array.shape, array.reshape(-1).tolist()))
     return name
@@ -67,7 +88,11 @@ def add_named_initializer(model: onnx.ModelProto, name: str, value: Any, dtype: 
 
 def add_node(model: onnx.ModelProto, op: str, inputs: Sequence[str], token: str, node_token: str | None = None,
              domain: str = "", **attributes: Any) -> str:
-    """Adds a node with one output; returns the output's generated name."""
+    """Adds a node with one output; returns the output's generated name, onnx::<token>::<n>.
+
+    op, domain, attributes: what the node computes. inputs: names of tensors. node_token: of the node's own name, by
+    default `op`.
+    """
     output = _graph_utils.generate_graph_name(token)
     name = _graph_utils.generate_graph_name(node_token or op)
     model.graph.node.append(onnx.helper.make_node(op, inputs, [output], name=name, domain=domain, **attributes))
@@ -84,33 +109,62 @@ class _BinaryOp(Block):
         self._op_name = op_name
 
     def build(self, input_name1: str, input_name2: str) -> str:
+        """Names of two tensors of one type whose shapes broadcast as in NumPy; returns the name of the result."""
         token = f"{self._op_name.lower()}_output"
         return add_node(self.base, self._op_name, [input_name1, input_name2], token)
 
 
 class Add(_BinaryOp):
-    """a + b."""
+    """a + b, element by element.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Add()("output", "output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] == 2 * outputs["output"]).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Add")
 
 
 class Sub(_BinaryOp):
-    """a - b."""
+    """a - b, element by element.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Sub()("output", "output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] == 0).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Sub")
 
 
 class Mul(_BinaryOp):
-    """a * b."""
+    """a * b, element by element.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Mul()("output", "output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] == outputs["output"] ** 2).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Mul")
 
 
 class Div(_BinaryOp):
-    """a / b."""
+    """a / b, element by element.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Div()("output", "output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] == 1).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Div")
@@ -127,87 +181,161 @@ class _UnaryOp(Block):
         self._attributes = attributes
 
     def build(self, input_name: str) -> str:
+        """The name of a tensor; returns the name of the result."""
         return add_node(self.base, self._op_name, [input_name], f"{self._op_name.lower()}_output",
                         **self._attributes)
 
 
 class ReduceMean(_UnaryOp):
-    """The mean over all axes: rank 0, or the input's rank with keepdims."""
+    """The mean over all axes: of rank 0, or with keepdims of the input's rank, each dimension 1.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.ReduceMean(keepdims=False)("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> outputs[name].shape
+    ()
+    """
 
     def __init__(self, keepdims: bool = True) -> None:
         super().__init__("ReduceMean", keepdims=int(keepdims))
 
 
 class ReduceSum(_UnaryOp):
-    """The sum over all axes: rank 0, or the input's rank with keepdims."""
+    """The sum over all axes: of rank 0, or with keepdims of the input's rank, each dimension 1.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.ReduceSum()("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> outputs[name].shape
+    (1, 1)
+    """
 
     def __init__(self, keepdims: bool = True) -> None:
         super().__init__("ReduceSum", keepdims=int(keepdims))
 
 
 class Sigmoid(_UnaryOp):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)), element by element; of a float type.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Sigmoid()("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool(((outputs[name] > 0) & (outputs[name] < 1)).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Sigmoid")
 
 
 class Log(_UnaryOp):
-    """The natural logarithm."""
+    """The natural logarithm, element by element; of a float type.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Log()(onnxblock.blocks.Sigmoid()("output"))
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] < 0).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Log")
 
 
 class Neg(_UnaryOp):
-    """-x."""
+    """-x, element by element.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Neg()("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] == -outputs["output"]).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Neg")
 
 
 class Abs(_UnaryOp):
-    """|x|."""
+    """|x|, element by element.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Abs()("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] >= 0).all())
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__("Abs")
 
 
 class Pow(Block):
-    """x to a constant power, of the type of x."""
+    """x to a constant power, element by element; of the type of x.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Pow(2.0)("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool(np.allclose(outputs[name], outputs["output"] ** 2))
+    True
+    """
 
     def __init__(self, exponent: float) -> None:
         super().__init__()
         self._exponent = exponent
 
     def build(self, pow_input_name: str) -> str:
+        """The name of a tensor; returns the name of the result."""
         dtype = _graph_utils.element_type_of(self.base, pow_input_name)
         exponent = add_initializer(self.base, "pow_exponent", [self._exponent], dtype)
         return add_node(self.base, "Pow", [pow_input_name, exponent], "pow_output")
 
 
 class Constant(Block):
-    """A float32 constant of shape [1], as an initializer."""
+    """A float32 constant of shape [1], as an initializer.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Add()("output", onnxblock.blocks.Constant(3.0)())
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool((outputs[name] == outputs["output"] + 3).all())
+    True
+    """
 
     def __init__(self, value_float: float) -> None:
         super().__init__()
         self._value = value_float
 
     def build(self) -> str:
+        """Returns the name of the constant."""
         return add_initializer(self.base, "initializer", [self._value])
 
 
 class SequenceConstruct(Block):
-    """A list of the given tensors."""
+    """A list of the given tensors, which are of one type. Strop's own runtime does not have the operator.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.SequenceConstruct()("input", "output")
+    >>> list(accessor.model.graph.node[-1].input)
+    ['input', 'output']
+    """
 
     def build(self, *sequence_input_names: str) -> str:
+        """Names of tensors; returns the name of the list."""
         return add_node(self.base, "SequenceConstruct", sequence_input_names, "sequenceconstruct_output")
 
 
 class ReduceAllL2(Block):
-    """The norm of all elements of all given tensors, float32 of shape [1]."""
+    """The square root of the sum of all squared elements of all given tensors, float32 of shape [1].
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.ReduceAllL2()("input", "output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> float(outputs[name].reshape(())) > 0
+    True
+    """
 
     def build(self, *reduce_node_input_names: str) -> str:
+        """Names of tensors; returns the name of the norm."""
         _graph_utils.add_import(self.base, "com.microsoft", 1)
         output = add_node(self.base, "ReduceAllL2", reduce_node_input_names, "reducealll2_output",
                           domain="com.microsoft")
@@ -217,7 +345,14 @@ class ReduceAllL2(Block):
 
 
 class Clip(Block):
-    """x, but no less than clip_min and no more than clip_max; None: no bound."""
+    """x, but no less than clip_min and no more than clip_max; None, the default, means no bound.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Clip(0.0, 0.5)("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> bool(((outputs[name] >= 0) & (outputs[name] <= 0.5)).all())
+    True
+    """
 
     def __init__(self, clip_min: float | None = None, clip_max: float | None = None) -> None:
         super().__init__()
@@ -225,6 +360,7 @@ class Clip(Block):
         self._max = clip_max
 
     def build(self, clip_input_name: str) -> str:
+        """The name of a tensor; returns the name of the result."""
         bounds = {"min": self._min, "max": self._max}
         if _graph_utils.opset_of(self.base) < _CLIP_WITH_INPUTS:
             given: dict[str, Any] = {name: float(bound) for name, bound in bounds.items() if bound is not None}
@@ -237,18 +373,36 @@ class Clip(Block):
 
 
 class Cast(Block):
-    """x as another element type, a TensorProto.DataType such as onnx.TensorProto.FLOAT."""
+    """x as another element type, a TensorProto.DataType such as onnx.TensorProto.FLOAT.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Cast(onnx.TensorProto.DOUBLE)("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> outputs[name].dtype.name
+    'float64'
+    """
 
     def __init__(self, to: int) -> None:
         super().__init__()
         self._to = to
 
     def build(self, cast_input_name: str) -> str:
+        """The name of a tensor; returns the name of the result, of the same shape."""
         return add_node(self.base, "Cast", [cast_input_name], "cast.output", to=self._to)
 
 
 class Linear(Block):
-    """alpha * x @ weight + beta * bias, x of shape [N, in_features], with new random normal float32 parameters."""
+    """alpha * x @ weight + beta * bias: float32 [n, out_features] of x, float32 [n, in_features].
+
+    weight [in_features, out_features] and, unless `bias` is False, bias [out_features] are new initializers with
+    standard normal values from numpy.random: numpy.random.seed repeats them.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Linear(3, 5)("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=["output", name])(x)
+    >>> outputs[name].shape
+    (8, 5)
+    """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, alpha: float = 1.0,
                  beta: float = 1.0) -> None:
@@ -259,6 +413,7 @@ class Linear(Block):
         self._beta = float(beta)
 
     def build(self, linear_input_name: str) -> str:
+        """The name of x; returns the name of the result."""
         inputs = [linear_input_name, self._parameter("linear.weight", self._shape)]
         if self._bias:
             inputs.append(self._parameter("linear.bias", self._shape[1:]))
@@ -272,9 +427,12 @@ class Linear(Block):
 
 
 class InputLike(Block):
-    """A new input of the model, of the type and shape of a tensor that is there.
+    """A new input of the model, of the type and shape of the tensor `like`.
 
-    UnknownNameError, a LookupError, where there is no such tensor of known type.
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.InputLike("output")("target")
+    >>> [value.name for value in accessor.model.graph.input]
+    ['input', 'target']
     """
 
     def __init__(self, like: str) -> None:
@@ -282,6 +440,7 @@ class InputLike(Block):
         self._like = like
 
     def build(self, input_name: str | None = None) -> str:
+        """The name of the input, by default a generated one; returns it. KeyError without `like` of known type."""
         added = onnx.ValueInfoProto()
         added.CopyFrom(_graph_utils.type_of(self.base, self._like))
         added.name = input_name or _graph_utils.generate_graph_name("input")
@@ -290,7 +449,17 @@ class InputLike(Block):
 
 
 class LabelEncoder(Block):
-    """Maps each of the keys to the value at the same place, all else to a default (ai.onnx.ml)."""
+    """Maps each of the keys to the value at the same place, all else to a default (ai.onnx.ml).
+
+    One list of keys and one of values is given, of equal length; the default of the values' type counts. Strop's own
+    runtime does not have the operator.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     kinds = onnxblock.blocks.Cast(onnx.TensorProto.INT64)("output")
+    ...     name = onnxblock.blocks.LabelEncoder(keys_int64s=[0, 1], values_int64s=[10, 11])(kinds)
+    >>> accessor.model.graph.node[-1].op_type
+    'LabelEncoder'
+    """
 
     def __init__(self, default_float: float = 0.0, default_int64: int = -1, default_string: str = "_Unused",
                  keys_floats: Sequence[float] | None = None, keys_int64s: Sequence[int] | None = None,
@@ -310,6 +479,7 @@ class LabelEncoder(Block):
         }
 
     def build(self, label_encoder_input_name: str) -> str:
+        """The name of a tensor of the keys' type; returns the name of the result, of the same shape."""
         _graph_utils.add_import(self.base, "ai.onnx.ml", 2)
         given = {name: value for name, value in self._attributes.items() if value is not None}
         return add_node(self.base, "LabelEncoder", [label_encoder_input_name], "label_encoder.output",
@@ -317,9 +487,15 @@ class LabelEncoder(Block):
 
 
 class PassThrough(Block):
-    """Adds nothing; returns the names as a tuple."""
+    """Adds nothing; returns the names as a tuple.
+
+    >>> with onnxblock.base(model):
+    ...     onnxblock.blocks.PassThrough()("output", "input")
+    ('output', 'input')
+    """
 
     def build(self, *input_names: str) -> tuple[str, ...]:
+        """Names of tensors; returns them. KeyError for none."""
         if not input_names:
             raise UnknownNameError("there is no tensor to pass through")
         return input_names

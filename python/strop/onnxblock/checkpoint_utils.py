@@ -18,7 +18,17 @@ def save_checkpoint(parameters: tuple[Sequence[onnx.TensorProto], Sequence[onnx.
                     path_to_checkpoint: str | os.PathLike[str], nominal_checkpoint: bool = False) -> None:
     """Writes (trained, frozen) parameters, as TrainingBlock.parameters gives them, as a checkpoint file.
 
-    nominal_checkpoint: names alone, for devices that get the values later.
+    Args:
+        parameters: two lists of onnx.TensorProto.
+        path_to_checkpoint: the file, which is overwritten.
+        nominal_checkpoint: names alone, for devices that get the values later.
+
+    Raises:
+        Error: ValueError for None, or a name that is there twice; OSError where the file cannot be written.
+
+    >>> onnxblock.save_checkpoint((list(model.graph.initializer), []), "made_checkpoint")
+    >>> len(strop.CheckpointState.load_checkpoint("made_checkpoint").parameters)
+    4
     """
     if parameters is None:
         raise InvalidArgumentError("save_checkpoint wants (trained, frozen) parameters, got None")
@@ -31,6 +41,13 @@ def load_checkpoint_to_model(path_to_checkpoint: str | os.PathLike[str], model: 
     """Puts the parameters of a checkpoint into the model's initializers of the same names, in place.
 
     Other initializers stay, and parameters that the model does not have are left out.
+
+    Raises:
+        Error: FileNotFoundError where there is no checkpoint, ValueError where it is damaged; a plain Error where it
+            is nominal.
+
+    >>> trained = onnx.load("model.onnx")
+    >>> onnxblock.load_checkpoint_to_model("checkpoint", trained)
     """
     state = _core.CheckpointState.load_checkpoint(path_to_checkpoint)
     values = {name: rest for name, *rest in _core.checkpoint_tensors(state)}

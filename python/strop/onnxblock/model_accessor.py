@@ -17,7 +17,12 @@ _NEWEST_OPSET = 21
 
 
 class ModelAccessor:
-    """The model under construction, and the path that it came from, if any."""
+    """The model under construction, and the path that it came from, if any. base and empty_base yield it.
+
+    >>> with onnxblock.empty_base() as accessor:
+    ...     accessor.has_path, len(accessor.model.graph.node)
+    (False, 0)
+    """
 
     def __init__(self, model: onnx.ModelProto | None, model_path: str | os.PathLike[str] | None = None) -> None:
         self._model = model
@@ -25,20 +30,21 @@ class ModelAccessor:
 
     @property
     def model(self) -> onnx.ModelProto:
-        """The model; blocks edit it in place."""
+        """The onnx.ModelProto, which blocks edit in place; a plain Error if there is none."""
         if self._model is None:
             raise FailedStateError("there is no model: enter onnxblock.base or onnxblock.empty_base")
         return self._model
 
     @property
     def path(self) -> str:
-        """Where the model was read from; FailedStateError if it was not."""
+        """Where the model was read from, a str; a plain Error if it was not."""
         if self._path is None:
             raise FailedStateError("the model has no path")
         return self._path
 
     @property
     def has_path(self) -> bool:
+        """Whether `path` is known."""
         return self._path is not None
 
 
@@ -47,7 +53,7 @@ _GLOBAL_CUSTOM_OP_LIBRARY: str | None = None
 
 
 def current() -> ModelAccessor:
-    """The accessor of the context around; FailedStateError outside of any."""
+    """The ModelAccessor of the context around; a plain Error outside of any."""
     if _GLOBAL_ACCESSOR is None:
         raise FailedStateError("blocks need a model: call them inside onnxblock.base or onnxblock.empty_base")
     return _GLOBAL_ACCESSOR
@@ -74,7 +80,13 @@ def base(model: onnx.ModelProto, model_path: str | os.PathLike[str] | None = Non
 
     model_path: where the model was read from, if it keeps tensors in files beside it.
 
-    Yields the accessor, whose `model` is the copy. Raises FailedStateError inside another such context.
+    Yields the ModelAccessor, whose `model` is the copy. Raises Error: ValueError for None, TypeError for what is no
+    onnx.ModelProto; a plain Error inside another such context.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     name = onnxblock.blocks.Sigmoid()("output")
+    >>> len(accessor.model.graph.node) - len(model.graph.node)
+    1
     """
     _require_none()
     if model is None:
@@ -90,6 +102,13 @@ def empty_base(opset_version: int | None = None) -> Iterator[ModelAccessor]:
     """Blocks called inside this context build a model from nothing.
 
     opset_version: of ONNX's operators; by default the newest of the installed onnx that ONNX Runtime 1.19 reads.
+
+    Yields the ModelAccessor. Raises a plain Error inside another such context.
+
+    >>> with onnxblock.empty_base(opset_version=14) as accessor:
+    ...     name = onnxblock.blocks.Constant(3.0)()
+    >>> len(accessor.model.graph.initializer)
+    1
     """
     _require_none()
     newest = min(onnx.defs.onnx_opset_version(), _NEWEST_OPSET)
@@ -105,8 +124,13 @@ def empty_base(opset_version: int | None = None) -> Iterator[ModelAccessor]:
 def custom_op_library(custom_op_library_path: str | bytes | os.PathLike[str]) -> Iterator[None]:
     """Names a library of custom operators for what is built inside this context.
 
-    Raises MissingFileError where there is none, FailedStateError inside another such context. Strop cannot load
-    libraries that were built for ONNX Runtime: models that need one are refused when their gradients are made.
+    Strop cannot load libraries that were built for ONNX Runtime: models that need one are refused when their
+    gradients are made. Raises Error: FileNotFoundError where there is none; a plain Error inside another such context.
+
+    >>> with onnxblock.custom_op_library("no_such_library.so"):
+    ...     pass
+    Traceback (most recent call last):
+    strop._errors.MissingFileError: there is no custom op library no_such_library.so
     """
     global _GLOBAL_CUSTOM_OP_LIBRARY
     if _GLOBAL_CUSTOM_OP_LIBRARY is not None:
@@ -122,7 +146,7 @@ def custom_op_library(custom_op_library_path: str | bytes | os.PathLike[str]) ->
 
 
 def explain_custom_ops(error: Error) -> Error:
-    """The error, with a word on the library of custom operators if one was named."""
+    """The error, of the same class, with a word on the library of custom operators if one was named."""
     if _GLOBAL_CUSTOM_OP_LIBRARY is None:
         return error
     return type(error)(f"{error} (custom operators of {_GLOBAL_CUSTOM_OP_LIBRARY} are unknown: Strop cannot load "

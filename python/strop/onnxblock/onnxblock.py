@@ -15,7 +15,17 @@ from ._protos import copy_of
 
 
 class ForwardBlock(blocks.Block):
-    """A block after which the model's outputs are exactly what build returns."""
+    """A block after which the model's outputs are exactly what build returns.
+
+    >>> class Probabilities(onnxblock.ForwardBlock):
+    ...     def build(self, scores):
+    ...         return onnxblock.blocks.Sigmoid()(scores)
+    >>> block = Probabilities()
+    >>> with onnxblock.base(model):
+    ...     name = block("output")
+    >>> [value.name for value in block.to_model_proto().graph.output] == [name]
+    True
+    """
 
     _model: onnx.ModelProto | None = None
 
@@ -24,6 +34,12 @@ class ForwardBlock(blocks.Block):
         """Adds the nodes to `self.base`; returns the names of the outputs."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Builds the model of the context around; returns what build returns.
+
+        Raises:
+            Error: KeyError where a result is no tensor that a node makes, of known type; a plain Error outside of
+                onnxblock.base and empty_base.
+        """
         self.base = accessor.current().model
         logging.debug("Building forward block: %s", type(self).__name__)
         output = self.build(*args, **kwargs)
@@ -33,7 +49,7 @@ class ForwardBlock(blocks.Block):
         return output
 
     def to_model_proto(self) -> onnx.ModelProto:
-        """The model as the last call left it; FailedStateError before the first."""
+        """The model as the last call left it; a plain Error before the first."""
         if self._model is None:
             raise FailedStateError("there is no model yet: call the block first")
         return self._model
@@ -43,6 +59,17 @@ class TrainingBlock(blocks.Block):
     """A block whose first result is the loss; a call makes the models that training needs.
 
     Nothing is trained but what requires_grad names.
+
+    >>> class Regression(onnxblock.TrainingBlock):
+    ...     def build(self, output):
+    ...         return onnxblock.loss.MSELoss()(output)
+    >>> block = Regression()
+    >>> block.requires_grad("fc2.*")
+    >>> with onnxblock.base(model):
+    ...     _ = block("output")
+    >>> training_model, eval_model = block.to_model_proto()
+    >>> [tensor.name for tensor in block.parameters()[0]]
+    ['fc2.weight', 'fc2.bias']
     """
 
     _models: tuple[onnx.ModelProto, onnx.ModelProto] | None = None
@@ -63,18 +90,25 @@ class TrainingBlock(blocks.Block):
         other.pop(argument_name, None)
 
     def parameters(self) -> tuple[list[onnx.TensorProto], list[onnx.TensorProto]]:
-        """(trained, frozen) parameters in the order of the model's initializers; FailedStateError before a call."""
+        """(trained, frozen) parameters in the order of the model's initializers; a plain Error before a call."""
         if self._parameters is None:
             raise FailedStateError("there are no parameters yet: call the block first")
         return self._parameters
 
     def to_model_proto(self) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-        """(training model, eval model); FailedStateError before a call."""
+        """(training model, eval model); a plain Error before a call."""
         if self._models is None:
             raise FailedStateError("there are no models yet: call the block first")
         return self._models
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Builds the training and the eval model on that of the context around; returns what build returns.
+
+        Raises:
+            Error: KeyError for an unknown name, ValueError where the model is malformed or the loss does not depend
+                on what is trained, NotImplementedError naming the nodes without a gradient; a plain Error outside of
+                onnxblock.base and empty_base.
+        """
         around = accessor.current()
         self.base = around.model
         logging.debug("Building training block: %s", type(self).__name__)

@@ -50,20 +50,44 @@ class _ReducedLoss(blocks.Block):
 
 
 class MSELoss(_ReducedLoss):
-    """The squared difference of predictions and target."""
+    """The squared difference of predictions and target, of a float type.
+
+    reduction: "mean", the default, or "sum" over all elements, or "none"; ValueError for another.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     loss = onnxblock.loss.MSELoss()("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=[loss])(x, np.zeros((8, 3), np.float32))
+    >>> outputs[loss].shape
+    ()
+    """
 
     def build(self, loss_input_name: str, target_name: str = "target") -> str:
-        """Names of predictions and target, of equal shape; returns the loss."""
+        """Names of predictions and target, of equal shape and type; returns the name of the loss.
+
+        KeyError for predictions that are not in the model; ValueError for one name for both.
+        """
         target = self._target(loss_input_name, target_name)
         difference = blocks.Sub()(loss_input_name, target)
         return self._reduced(blocks.Pow(2.0)(difference))
 
 
 class L1Loss(_ReducedLoss):
-    """The absolute difference of predictions and target."""
+    """The absolute difference of predictions and target, of a float type.
+
+    reduction: see MSELoss.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     loss = onnxblock.loss.L1Loss(reduction="none")("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=[loss])(x, np.zeros((8, 3), np.float32))
+    >>> outputs[loss].shape
+    (8, 3)
+    """
 
     def build(self, loss_input_name: str, target_name: str = "target") -> str:
-        """Names of predictions and target, of equal shape; returns the loss."""
+        """Names of predictions and target, of equal shape and type; returns the name of the loss.
+
+        KeyError for predictions that are not in the model; ValueError for one name for both.
+        """
         target = self._target(loss_input_name, target_name)
         return self._reduced(blocks.Abs()(blocks.Sub()(loss_input_name, target)))
 
@@ -72,7 +96,13 @@ class BCEWithLogitsLoss(_ReducedLoss):
     """Binary cross entropy of logits and targets between 0 and 1, finite for logits of any size.
 
     weight: factors of each loss, pos_weight: factors of what positive targets count; arrays that broadcast to the
-    logits.
+    logits, None for 1. reduction: see MSELoss.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     loss = onnxblock.loss.BCEWithLogitsLoss(pos_weight=[1, 2, 3])("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=[loss])(x, np.ones((8, 3), np.float32))
+    >>> outputs[loss].shape
+    ()
     """
 
     def __init__(self, weight: Any = None, reduction: str = "mean", pos_weight: Any = None) -> None:
@@ -83,7 +113,10 @@ class BCEWithLogitsLoss(_ReducedLoss):
     # ONNX Runtime's formula, t log s(x) + (1 - t) log(1 - s(x)), overflows. This one is
     # (1 - t) x + (1 + (p - 1) t) log(1 + e^-x). It takes as many generated names, so that the loss has the same.
     def build(self, loss_input_name: str, target_name: str = "target") -> str:
-        """Names of logits and target, of equal shape; returns the loss."""
+        """Names of logits and target, of equal shape and type; returns the name of the loss.
+
+        KeyError for logits that are not in the model; ValueError for one name for both.
+        """
         target = self._target(loss_input_name, target_name)
         dtype = _graph_utils.element_type_of(self.base, loss_input_name)
         pos_weight = self._factors("bceloss.pos_weight", self._pos_weight, dtype)
@@ -107,9 +140,17 @@ class BCEWithLogitsLoss(_ReducedLoss):
 
 
 class CrossEntropyLoss(blocks.Block):
-    """Softmax cross entropy of scores of shape [N, C, d1, ...] and int64 classes of shape [N, d1, ...].
+    """Softmax cross entropy of scores of shape [n, classes, d1, ...] and int64 labels of shape [n, d1, ...], from 0.
 
-    weight: one factor a class; ignore_index: the class that does not count.
+    weight: a factor for each class, an array [classes], None for 1. reduction: "mean", the default, which is weighted,
+    or "sum", both of rank 0, or "none", of the labels' shape; ValueError for another. ignore_index: the label that
+    does not count, by default none.
+
+    >>> with onnxblock.base(model) as accessor:
+    ...     loss = onnxblock.loss.CrossEntropyLoss(weight=[1, 1, 2])("output")
+    >>> outputs, _ = strop.Function(accessor.model, outputs=[loss])(x, np.zeros(8, np.int64))
+    >>> outputs[loss].shape
+    ()
     """
 
     def __init__(self, weight: Any = None, reduction: str = "mean", ignore_index: int | None = None) -> None:
@@ -120,7 +161,10 @@ class CrossEntropyLoss(blocks.Block):
         self._ignore_index = ignore_index
 
     def build(self, scores_input_name: str, labels_name: str = "labels") -> str:
-        """Names of scores and labels; returns the loss."""
+        """Names of scores and labels; returns the name of the loss.
+
+        KeyError for scores that are not in the model; ValueError for scores below rank 2, or that are the labels.
+        """
         scores = _graph_utils.type_of(self.base, scores_input_name).type.tensor_type
         self._add_labels(scores_input_name, scores, labels_name)
         weight = _graph_utils.generate_graph_name("celoss.weight")  # with or without weights

@@ -20,7 +20,14 @@ _DOMAIN = "com.microsoft"
 
 
 class ClipGradNorm(blocks.Block):
-    """Scales all gradients down, in place, to the norm max_norm of all of them together where it is larger."""
+    """Scales all gradients down, in place, to the norm max_norm of all of them together where it is larger.
+
+    >>> adamw = onnxblock.optim.AdamW(clip_grad=onnxblock.optim.ClipGradNorm(1.0))
+    >>> with onnxblock.empty_base():
+    ...     _ = adamw((list(model.graph.initializer), []))
+    >>> [node.op_type for node in adamw.to_model_proto().graph.node]
+    ['InplaceClipGradNorm', 'AdamWOptimizer']
+    """
 
     def __init__(self, max_norm: float) -> None:
         super().__init__()
@@ -46,7 +53,7 @@ class _OptimizerBase(blocks.Block):
 
 
 class AdamWOptimizer(_OptimizerBase):
-    """The node of AdamW; see AdamW."""
+    """The node of AdamW, for own blocks; AdamW adds its inputs too, and tells what the arguments are."""
 
     def __init__(self, bias_correction: bool = True, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6,
                  weight_decay: float = 0.0) -> None:
@@ -70,7 +77,7 @@ class AdamWOptimizer(_OptimizerBase):
 
 
 class SGDOptimizer(_OptimizerBase):
-    """The node of SGD; see SGD."""
+    """The node of SGD, for own blocks; SGD adds its inputs too."""
 
     def build(self, learning_rate_name: str, parameter_sequence_name: str, gradient_sequence_name: str) -> str:
         """Names of the inputs; returns that of the flag."""
@@ -88,7 +95,10 @@ class _Optimizer(ForwardBlock):
         self._clip_grad = clip_grad
 
     def build(self, parameters: tuple[Sequence[onnx.TensorProto], Sequence[onnx.TensorProto]]) -> str:
-        """(trained, frozen) parameters, as TrainingBlock.parameters gives them; returns the name of the flag."""
+        """(trained, frozen) parameters, as TrainingBlock.parameters gives them; returns the name of the flag.
+
+        ValueError where nothing is trained, or the first parameter is neither float32 nor float64.
+        """
         trainable, _ = parameters
         if not trainable:
             raise InvalidArgumentError(
@@ -119,8 +129,21 @@ class _Optimizer(ForwardBlock):
 class AdamW(_Optimizer):
     """AdamW, with the decay after the update as in Hugging Face's.
 
-    The learning rate is an input of the model; all else is fixed here. clip_grad: a block from the name of a list of
-    gradients to that of another, such as ClipGradNorm.
+    The learning rate is an input of the model; all else is fixed here.
+
+    Args:
+        bias_correction: whether the rate is scaled by sqrt(1 - betas[1]^step) / (1 - betas[0]^step).
+        betas: the decay of the mean of gradients, and of that of their squares, in each step.
+        eps: added to the root of the mean square.
+        weight_decay: the share of a parameter taken off each step, times the learning rate.
+        clip_grad: a block from the name of a list of gradients to that of another, such as ClipGradNorm; None for no
+            clip.
+
+    >>> adamw = onnxblock.optim.AdamW(weight_decay=0.01)
+    >>> with onnxblock.empty_base():
+    ...     _ = adamw((list(model.graph.initializer), []))
+    >>> [value.name for value in adamw.to_model_proto().graph.input]
+    ['learning_rate', 'step', 'params', 'gradients', 'first_order_moments', 'second_order_moments']
     """
 
     _moments = ("first_order_moments", "second_order_moments")
@@ -135,9 +158,15 @@ class AdamW(_Optimizer):
 
 
 class SGD(_Optimizer):
-    """Stochastic gradient descent.
+    """Stochastic gradient descent: the learning rate times the gradient is taken off each parameter.
 
     Its model has first moments too, which it does not read: devices feed them. clip_grad: see AdamW.
+
+    >>> sgd = onnxblock.optim.SGD()
+    >>> with onnxblock.empty_base(opset_version=14):
+    ...     _ = sgd((list(model.graph.initializer), []))
+    >>> [node.op_type for node in sgd.to_model_proto().graph.node]
+    ['SGDOptimizerV2']
     """
 
     _moments = ("first_order_moments",)
