@@ -139,13 +139,14 @@ struct OptimizerObject {
 };
 
 struct SchedulerObject {
-  SchedulerObject(nb::object of, int64_t warmup, int64_t total, float rate)
+  SchedulerObject(nb::object of, int64_t warmup, int64_t total, float rate,
+                  int64_t first_step)
       : optimizer(std::move(of)) {
     if (!nb::isinstance<OptimizerObject>(optimizer))
       throw nb::type_error("optimizer: an Optimizer is wanted");
     auto& object = nb::cast<OptimizerObject&>(optimizer);
     object.optimizer->SetInitialLearningRate(rate);
-    scheduler.emplace(object.optimizer, warmup, total);
+    scheduler.emplace(object.optimizer, warmup, total, first_step);
   }
 
   nb::object optimizer;
@@ -295,17 +296,18 @@ Raises:
 constexpr char kScheduler[] =
     R"(A learning rate that rises from 0, then falls to 0, both linearly.
 
-After s steps of the optimizer it is initial_lr * s / warmup_step_count while
+After s steps from first_step on it is initial_lr * s / warmup_step_count while
 s < warmup_step_count, then initial_lr * (total_step_count - s) /
 (total_step_count - warmup_step_count), and 0 from total_step_count on. It is
 set at once, so with a warm-up the first step has rate 0.
 
 Args:
-    optimizer: the Optimizer whose rate is set. Its step_count counts: steps
-        of an earlier run, if their state was loaded, are part of the schedule.
+    optimizer: the Optimizer whose rate is set.
     warmup_step_count: steps of the warm-up; 0 for none.
     total_step_count: all steps, the warm-up among them.
     initial_lr: the highest rate.
+    first_step: the optimizer's step_count where the schedule begins. With 0,
+        steps of an earlier run whose state was loaded are part of it.
 
 TypeError is raised for what is no Optimizer.
 
@@ -459,11 +461,12 @@ void BindOptimizer(nb::module_& module) {
 
 void BindScheduler(nb::module_& module) {
   nb::class_<SchedulerObject>(module, "LinearLRScheduler", kScheduler)
-      .def(nb::init<nb::object, int64_t, int64_t, float>(), "optimizer"_a,
-           "warmup_step_count"_a, "total_step_count"_a, "initial_lr"_a,
+      .def(nb::init<nb::object, int64_t, int64_t, float, int64_t>(),
+           "optimizer"_a, "warmup_step_count"_a, "total_step_count"_a,
+           "initial_lr"_a, "first_step"_a = 0,
            nb::sig("def __init__(self, optimizer: Optimizer, "
                    "warmup_step_count: int, total_step_count: int, "
-                   "initial_lr: float) -> None"),
+                   "initial_lr: float, first_step: int = 0) -> None"),
            "See the class.")
       .def(
           "step", [](SchedulerObject& self) { self.scheduler->Step(); },

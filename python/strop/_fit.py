@@ -17,7 +17,7 @@ import numpy as np
 from . import _core
 from ._core import CheckpointState, Function, LinearLRScheduler, Module, Optimizer, SessionOptions
 from ._data import ArrayBatches, Batches, batches_of
-from ._errors import FailedStateError, InvalidArgumentError
+from ._errors import FailedStateError, InvalidArgumentError, MissingFileError
 
 LOSSES = {
     "cross_entropy": _core.LossKind.CROSS_ENTROPY,
@@ -219,9 +219,9 @@ def fit(
         A FitResult.
 
     Raises:
-        Error: FileNotFoundError where there is no file, ValueError, TypeError or KeyError where arguments, data and
-            model do not fit together, NotImplementedError naming the nodes that cannot be trained. All but the types
-            and shapes of batches is checked before the first step.
+        Error: FileNotFoundError where there is no file, or a folder lacks one, ValueError, TypeError or KeyError where
+            arguments, data and model do not fit together, NotImplementedError naming the nodes that cannot be trained.
+            All but the types and shapes of batches is checked before the first step.
 
     >>> result = strop.fit("model.onnx", (x, labels), loss="cross_entropy", epochs=5, learning_rate=0.01)
     >>> result.history["loss"][-1] < result.history["loss"][0]
@@ -254,7 +254,8 @@ def fit(
     if warmup_steps is not None:
         if len(batches) == 0:
             raise InvalidArgumentError("warmup_steps: a schedule needs data whose number of batches is known")
-        scheduler = LinearLRScheduler(updates, warmup_steps, epochs * len(batches), learning_rate)
+        scheduler = LinearLRScheduler(updates, warmup_steps, epochs * len(batches), learning_rate,
+                                      first_step=updates.step_count)
 
     result = FitResult(module, updates, outputs, folder)
     labels = names.index("labels") if loss == "cross_entropy" and "labels" in names else None
@@ -280,8 +281,11 @@ def _artifacts_into(
     if isinstance(model, (str, os.PathLike)) and os.path.isdir(model):
         if loss is not None or train or freeze:
             raise InvalidArgumentError("artifacts bring their loss and parameters: leave out loss, train and freeze")
+        missing = [name for name in FILES if not os.path.exists(os.path.join(model, name))]
+        if missing:
+            raise MissingFileError(f"{os.fspath(model)} is no folder of training artifacts: it has no {missing[0]}")
         for path in pathlib.Path(model).iterdir():
-            if path.name.startswith(FILES):
+            if path.name.startswith(FILES) and path.is_file():
                 shutil.copyfile(path, os.path.join(folder, path.name))
         return []
     settings = _core.ArtifactOptions()

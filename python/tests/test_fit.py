@@ -94,6 +94,16 @@ def test_a_schedule_warms_up_and_ends_at_zero(digits):
     assert 0 < result.history["learning_rate"][0] < 0.01
 
 
+def test_a_schedule_begins_anew_where_training_goes_on(digits, tmp_path):
+    first = strop.fit(MLP, digits, loss="cross_entropy", epochs=2, progress=False)
+    first.save(tmp_path / "artifacts")
+    options = dict(epochs=2, warmup_steps=3, learning_rate=0.01, progress=False)
+    anew = strop.fit(MLP, digits, loss="cross_entropy", **options)
+    again = strop.fit(tmp_path / "artifacts", digits, **options)
+    assert again.history["learning_rate"] == anew.history["learning_rate"]
+    assert again.history["loss"][1] < first.history["loss"][1]
+
+
 def test_early_stopping_keeps_the_best_epoch(digits):
     images, labels = digits
     noise = np.random.default_rng(1).permutation(labels)
@@ -139,6 +149,10 @@ def test_save_and_go_on_from_the_artifacts(digits, tmp_path):
     again = strop.fit(tmp_path / "artifacts", digits, epochs=1, progress=False)
     assert again.history["loss"][0] < first.history["loss"][0]
     assert again.optimizer.step_count == 3 * 7
+    (tmp_path / "artifacts/checkpoints").mkdir()
+    assert strop.fit(tmp_path / "artifacts", digits, progress=False).optimizer.step_count == 3 * 7
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path.name} .* no training_model.onnx"):
+        strop.fit(tmp_path, digits)
     with pytest.raises(ValueError, match="bring their loss"):
         strop.fit(tmp_path / "artifacts", digits, loss="mse")
 
