@@ -112,7 +112,8 @@ void BindFunction(nb::module_& module) {
            "session_options"_a = nb::none(), "See the class.")
       .def("__call__", &FunctionObject::Call,
            nb::sig("def __call__(self, *inputs: object) -> "
-                   "tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]"),
+                   "tuple[dict[str, numpy.typing.NDArray[typing.Any]], "
+                   "dict[str, numpy.typing.NDArray[typing.Any]]]"),
            kFunctionCall)
       .def("input_names", &FunctionObject::InputNames,
            "The names of what a call takes, in order; a seed is the\n"

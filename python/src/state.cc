@@ -204,19 +204,25 @@ void BindParameter(nb::module_& module) {
                    "artifacts were made.")
       .def_prop_rw(
           "data", [](const Parameter& p) { return CopyToNumpy(p.value()); },
-          &SetData, nb::for_getter(nb::sig("def data(self) -> numpy.ndarray")),
+          &SetData,
+          nb::for_getter(
+              nb::sig("def data(self) -> numpy.typing.NDArray[typing.Any]")),
           nb::for_setter(nb::sig("def data(self, value: object, /) -> None")),
           kParameterData)
-      .def_prop_ro("grad", &Gradient,
-                   nb::sig("def grad(self) -> numpy.ndarray | None"),
-                   kParameterGrad)
+      .def_prop_ro(
+          "grad", &Gradient,
+          nb::sig("def grad(self) -> numpy.typing.NDArray[typing.Any] | None"),
+          kParameterGrad)
       .def(
           "view",
           [](const Parameter& p) { return ViewAsNumpy(p.value(), p.owner); },
-          nb::sig("def view(self) -> numpy.ndarray"), kParameterView)
-      .def("grad_view", &GradientView,
-           nb::sig("def grad_view(self) -> numpy.ndarray | None"),
-           kParameterGradView)
+          nb::sig("def view(self) -> numpy.typing.NDArray[typing.Any]"),
+          kParameterView)
+      .def(
+          "grad_view", &GradientView,
+          nb::sig(
+              "def grad_view(self) -> numpy.typing.NDArray[typing.Any] | None"),
+          kParameterGradView)
       .def("__repr__", &Repr);
 }
 

@@ -384,7 +384,7 @@ void BindModule(nb::module_& module) {
           "with False of all parameters, a nominal state's too.")
       .def("get_contiguous_parameters", &ModuleObject::ContiguousParameters,
            nb::sig("def get_contiguous_parameters(self, trainable_only: bool = "
-                   "False) -> numpy.ndarray"),
+                   "False) -> numpy.typing.NDArray[typing.Any]"),
            "trainable_only"_a = false, kContiguousParameters)
       .def("copy_buffer_to_parameters", &ModuleObject::CopyBuffer, "buffer"_a,
            "trainable_only"_a = true, kCopyBuffer)

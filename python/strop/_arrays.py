@@ -34,11 +34,11 @@ def contiguous(value: Any, name: str) -> Any:
     return np.ascontiguousarray(array, native).reshape(array.shape)
 
 
-def _is_bfloat16(dtype: np.dtype) -> bool:
+def _is_bfloat16(dtype: np.dtype[Any]) -> bool:
     return dtype.name == "bfloat16"
 
 
-def from_bfloat16_bits(bits: np.ndarray, _: str) -> np.ndarray:
+def from_bfloat16_bits(bits: np.ndarray[Any, Any], _: str) -> np.ndarray[Any, Any]:
     """Bits as ml_dtypes.bfloat16; as uint16 where ml_dtypes is not installed."""
     try:
         import ml_dtypes  # type: ignore[import-not-found,import-untyped,unused-ignore]

@@ -88,7 +88,7 @@ class FitResult:
         """The CheckpointState with the trained parameters."""
         return self.module.state
 
-    def predict(self, *inputs: Any) -> np.ndarray | tuple[np.ndarray, ...]:
+    def predict(self, *inputs: Any) -> np.ndarray[Any, Any] | tuple[np.ndarray[Any, Any], ...]:
         """The model's outputs for its inputs, without a target.
 
         The parameters are those that the first call found: what is trained later is not seen.
@@ -333,7 +333,7 @@ class _Run:
         self.result, self.batches, self.held, self.scheduler = result, batches, held, scheduler
         self.labels, self.epochs, self.patience, self.callbacks = labels, epochs, patience, callbacks
         self.best_loss, self.best_epoch = np.inf, 0
-        self.best: dict[str, np.ndarray] = {}
+        self.best: dict[str, np.ndarray[Any, Any]] = {}
 
     def train(self, progress: bool) -> None:
         result = self.result
@@ -407,8 +407,8 @@ class _Run:
         self.result.best_epoch = self.best_epoch
 
 
-def _first(outputs: Any) -> np.ndarray:
-    first: np.ndarray = outputs[0] if isinstance(outputs, tuple) else outputs
+def _first(outputs: Any) -> np.ndarray[Any, Any]:
+    first: np.ndarray[Any, Any] = outputs[0] if isinstance(outputs, tuple) else outputs
     return first
 
 

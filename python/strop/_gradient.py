@@ -22,13 +22,13 @@ class Gradients(NamedTuple):
     (['output'], ['input'])
     """
 
-    outputs: dict[str, np.ndarray]
-    gradients: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray[Any, Any]]
+    gradients: dict[str, np.ndarray[Any, Any]]
 
 
 def grad(
     model: Any,
-    inputs: Mapping[str, Any] | Sequence[Any] | np.ndarray,
+    inputs: Mapping[str, Any] | Sequence[Any] | np.ndarray[Any, Any],
     wrt: str | Sequence[str],
     *,
     of: str = "",
@@ -75,7 +75,7 @@ def grad(
     return Gradients(*function(*arrays))
 
 
-def _in_order(inputs: Mapping[str, Any] | Sequence[Any] | np.ndarray, names: list[str]) -> list[Any]:
+def _in_order(inputs: Mapping[str, Any] | Sequence[Any] | np.ndarray[Any, Any], names: list[str]) -> list[Any]:
     """The arrays in the order of `names`."""
     if isinstance(inputs, Mapping):
         unknown = sorted(set(inputs) - set(names))

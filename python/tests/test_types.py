@@ -10,6 +10,8 @@ import pytest
 import strop
 
 SCRIPT = """
+from typing import Any
+
 import numpy as np
 import strop
 
@@ -19,9 +21,9 @@ optimizer = strop.Optimizer("optimizer_model.onnx", module)
 rate: float = optimizer.get_learning_rate()
 names: list[str] = module.input_names()
 for name, parameter in state.parameters.items():
-    value: np.ndarray = parameter.data
-flat: np.ndarray = module.get_contiguous_parameters()
-outputs: dict[str, np.ndarray] = strop.grad("model.onnx", [flat], ["x"]).outputs
+    value: np.ndarray[Any, Any] = parameter.data
+flat: np.ndarray[Any, Any] = module.get_contiguous_parameters()
+outputs: dict[str, np.ndarray[Any, Any]] = strop.grad("model.onnx", [flat], ["x"]).outputs
 """
 
 
