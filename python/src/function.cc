@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strop/function.h"
 
+#include <mutex>
+
 #include "model_argument.h"
 #include "objects.h"
 
@@ -32,7 +34,9 @@ class FunctionObject {
     const ArraysIn arrays(inputs, function_->InputNames());
     std::vector<OwnedTensor> outputs, gradients;
     {
+      // The core runs one call at a time.
       const nb::gil_scoped_release release;
+      const std::lock_guard lock(mutex_);
       function_->Run(arrays.tensors(), &outputs, &gradients);
     }
     return nb::make_tuple(ByName(function_->OutputNames(), outputs),
@@ -57,10 +61,13 @@ class FunctionObject {
 
   std::vector<std::string> wrt_;
   std::unique_ptr<Function> function_;
+  std::mutex mutex_;
 };
 
 constexpr char kFunction[] =
     R"(A model as a function: its outputs, and gradients of one of them.
+
+Threads may share it: their calls run one after the other.
 
 Args:
     model: a path, bytes, or an onnx.ModelProto. It means what it says:

@@ -361,11 +361,15 @@ void BindState(nb::module_& module) {
                    "Module.copy_buffer_to_parameters gives them.")
       .def_prop_ro(
           "parameters",
-          [](nb::handle self) { return Parameters{nb::borrow(self)}; },
+          [](nb::pointer_and_handle<CheckpointState> self) {
+            return Parameters{nb::borrow(self.h)};
+          },
           "The parameters, a mapping from name to Parameter.")
       .def_prop_ro(
           "properties",
-          [](nb::handle self) { return Properties{nb::borrow(self)}; },
+          [](nb::pointer_and_handle<CheckpointState> self) {
+            return Properties{nb::borrow(self.h)};
+          },
           "What else the checkpoint holds, a mapping from name to int, float "
           "or str.");
 }

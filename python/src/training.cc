@@ -3,6 +3,7 @@
 // Module, Optimizer and LinearLRScheduler.
 #include <nanobind/stl/optional.h>
 
+#include <mutex>
 #include <optional>
 
 #include "model_argument.h"
@@ -19,13 +20,19 @@ void CheckDevice(const std::string& device) {
               "device \"" + device + "\" is not supported; there is \"cpu\"");
 }
 
+// Whether it is a T whose __init__ has run: a subclass may have left it out.
+template <class T>
+bool IsReady(nb::handle object) {
+  return nb::isinstance<T>(object) && nb::inst_ready(object);
+}
+
 class ModuleObject {
  public:
   ModuleObject(nb::handle train, nb::object state, nb::handle eval,
                const std::string& device, nb::handle options)
       : state_(std::move(state)), options_(SessionOptionsOf(options)) {
     CheckDevice(device);
-    if (!nb::isinstance<CheckpointState>(state_))
+    if (!IsReady<CheckpointState>(state_))
       throw nb::type_error("state: a CheckpointState is wanted");
     const ModelArgument train_model(train);
     std::optional<ModelArgument> eval_model;
@@ -59,22 +66,37 @@ class ModuleObject {
                     : module_->EvalOutputNames();
   }
 
-  nb::object ContiguousParameters(bool trainable_only) const {
+  nb::object ContiguousParameters(bool trainable_only) {
     OwnedTensor buffer(DataType::kFloat32,
                        {module_->GetParametersSize(trainable_only)});
-    module_->CopyParametersToBuffer(buffer, trainable_only);
+    Exclusively(
+        [&] { module_->CopyParametersToBuffer(buffer, trainable_only); });
     return ToNumpy(std::move(buffer));
   }
 
   void CopyBuffer(nb::handle buffer, bool trainable_only) {
     const ArrayIn array(buffer, "buffer");
-    module_->CopyBufferToParameters(array.tensor(), trainable_only);
+    Exclusively([&] {
+      module_->CopyBufferToParameters(array.tensor(), trainable_only);
+    });
   }
 
-  void Export(nb::handle path, const std::vector<std::string>& outputs) const {
+  void Export(nb::handle path, const std::vector<std::string>& outputs) {
     const std::filesystem::path to = PathOf(path);
+    Exclusively([&] { module_->ExportModelForInferencing(to, outputs); });
+  }
+
+  void LazyResetGrad() {
+    Exclusively([&] { module_->LazyResetGrad(); });
+  }
+
+  // Calls `work` without Python's lock, while no other thread is in a call of
+  // this module or of its optimizers: the core runs one step at a time.
+  template <class Work>
+  void Exclusively(const Work& work) {
     const nb::gil_scoped_release release;
-    module_->ExportModelForInferencing(to, outputs);
+    const std::lock_guard lock(mutex_);
+    work();
   }
 
   Module& module() const { return *module_; }
@@ -86,14 +108,13 @@ class ModuleObject {
  private:
   nb::object Step(const std::vector<Tensor>& inputs) {
     std::vector<OwnedTensor> outputs;
-    {
-      const nb::gil_scoped_release release;
-      if (training) {
+    Exclusively([&, train = training] {
+      if (train) {
         module_->TrainStep(inputs, &outputs);
       } else {
         module_->EvalStep(inputs, &outputs);
       }
-    }
+    });
     if (outputs.size() == 1) return ToNumpy(std::move(outputs[0]));
     nb::list results;
     for (OwnedTensor& output : outputs)
@@ -109,18 +130,20 @@ class ModuleObject {
     } else {
       outputs.push_back(TensorToFill(out, "out"));
     }
-    const nb::gil_scoped_release release;
-    if (training) {
-      module_->TrainStep(inputs, outputs);
-    } else {
-      module_->EvalStep(inputs, outputs);
-    }
+    Exclusively([&, train = training] {
+      if (train) {
+        module_->TrainStep(inputs, outputs);
+      } else {
+        module_->EvalStep(inputs, outputs);
+      }
+    });
     return nb::borrow(out);
   }
 
   nb::object state_;
   SessionOptions options_;
   std::unique_ptr<Module> module_;
+  std::mutex mutex_;
 };
 
 struct OptimizerObject {
@@ -134,6 +157,10 @@ struct OptimizerObject {
         trained.options(), ProcessEnvironment());
   }
 
+  void Step() {
+    nb::cast<ModuleObject&>(module).Exclusively([&] { optimizer->Step(); });
+  }
+
   nb::object module;
   std::shared_ptr<Optimizer> optimizer;
 };
@@ -142,7 +169,7 @@ struct SchedulerObject {
   SchedulerObject(nb::object of, int64_t warmup, int64_t total, float rate,
                   int64_t first_step)
       : optimizer(std::move(of)) {
-    if (!nb::isinstance<OptimizerObject>(optimizer))
+    if (!IsReady<OptimizerObject>(optimizer))
       throw nb::type_error("optimizer: an Optimizer is wanted");
     auto& object = nb::cast<OptimizerObject&>(optimizer);
     object.optimizer->SetInitialLearningRate(rate);
@@ -156,6 +183,9 @@ struct SchedulerObject {
 // --- Docstrings
 
 constexpr char kModule[] = R"(A model that trains: its steps compute gradients.
+
+Threads may share a module and its optimizer: their calls run one after the
+other.
 
 Args:
     train_model_uri: the training model: a path, bytes, or an onnx.ModelProto.
@@ -345,27 +375,27 @@ void BindModule(nb::module_& module) {
               "Whether a call is a train step, a bool; True at first.")
       .def(
           "train",
-          [](nb::object self, bool mode) {
-            nb::cast<ModuleObject&>(self).training = mode;
+          [](ModuleObject& self, bool mode) -> ModuleObject& {
+            self.training = mode;
             return self;
           },
+          nb::rv_policy::reference,
           nb::sig("def train(self, mode: bool = True) -> Module"),
           "mode"_a = true,
           "Makes calls train steps, or with False passes of the\n"
           "eval model; returns the module.")
       .def(
           "eval",
-          [](nb::object self) {
-            nb::cast<ModuleObject&>(self).training = false;
+          [](ModuleObject& self) -> ModuleObject& {
+            self.training = false;
             return self;
           },
-          nb::sig("def eval(self) -> Module"), "The same as train(False).")
-      .def(
-          "lazy_reset_grad",
-          [](ModuleObject& self) { self.module().LazyResetGrad(); },
-          "Makes the next train step overwrite the gradients\n"
-          "instead of adding to them. Until then they stay as they\n"
-          "are.")
+          nb::rv_policy::reference, nb::sig("def eval(self) -> Module"),
+          "The same as train(False).")
+      .def("lazy_reset_grad", &ModuleObject::LazyResetGrad,
+           "Makes the next train step overwrite the gradients\n"
+           "instead of adding to them. Until then they stay as they\n"
+           "are.")
       .def("input_names", &ModuleObject::InputNames,
            "The names of what a call takes, in order: of the train\n"
            "model in training mode, else of the eval model (none\n"
@@ -417,7 +447,7 @@ void BindOptimizer(nb::module_& module) {
       .def(
           "__init__",
           [](OptimizerObject* self, nb::handle uri, nb::object of) {
-            if (!nb::isinstance<ModuleObject>(of))
+            if (!IsReady<ModuleObject>(of))
               throw nb::type_error("module: a Module is wanted");
             new (self) OptimizerObject(uri, std::move(of));
           },
@@ -425,15 +455,10 @@ void BindOptimizer(nb::module_& module) {
           nb::sig("def __init__(self, optimizer_uri: object, module: Module) "
                   "-> None"),
           "See the class.")
-      .def(
-          "step",
-          [](OptimizerObject& self) {
-            const nb::gil_scoped_release release;
-            self.optimizer->Step();
-          },
-          "Updates every trainable parameter once, in place. The\n"
-          "gradients stay, scaled down if the model clips them. A\n"
-          "plain Error, and no update, while the state is nominal.")
+      .def("step", &OptimizerObject::Step,
+           "Updates every trainable parameter once, in place. The\n"
+           "gradients stay, scaled down if the model clips them. A\n"
+           "plain Error, and no update, while the state is nominal.")
       .def(
           "set_learning_rate",
           [](OptimizerObject& self, float rate) {

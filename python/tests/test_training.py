@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Module, Optimizer, LinearLRScheduler and CheckpointState on ONNX Runtime's artifacts."""
+import concurrent.futures
 import gc
 import json
 import os
@@ -359,3 +360,73 @@ def test_the_program_comes_with_the_package(mlp, tmp_path):
     done = subprocess.run([sys.executable, "-m", "strop", "dance"], capture_output=True, text=True)
     assert done.returncode == 2 and "dance" in done.stderr
     assert pathlib.Path(strop.__file__).with_name("py.typed").exists()
+
+
+def in_threads(work, count=4):
+    """Runs work(0), work(1), ... at the same time; raises what one of them raised."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        list(pool.map(work, range(count)))
+
+
+def test_threads_may_share_a_module(mlp):
+    state, module, optimizer = load(mlp)
+    images, labels = mlp.batch(0, module.input_names())
+    gradient = state.parameters["fc1.weight"].grad_view()
+    module(images, labels)
+    once = gradient.copy()
+
+    def steps(_):
+        for _ in range(50):
+            module(images, labels)
+
+    in_threads(steps)  # gradients add up
+    np.testing.assert_allclose(gradient, 201 * once, rtol=1e-3, atol=1e-4)
+
+    def steps_of_a_size(thread):
+        for _ in range(100):
+            assert np.isfinite(module(images[thread:], labels[thread:]))
+            optimizer.step()
+            module.lazy_reset_grad()
+
+    in_threads(steps_of_a_size)
+    assert optimizer.step_count == 400
+
+
+def test_threads_may_share_a_function(mlp):
+    function = strop.Function(mlp.path("model.onnx"), wrt=["input"])
+
+    def calls(thread):
+        for _ in range(300):
+            outputs, gradients = function(np.ones((1 + thread, 784), np.float32))
+            assert len(outputs["logits"]) == len(gradients["input"]) == 1 + thread
+
+    in_threads(calls)
+
+
+@pytest.mark.filterwarnings("ignore:nanobind")
+def test_objects_that_were_not_initialized_are_refused(mlp):
+    class Forgetful(strop.Module):
+        def __init__(self):
+            pass
+
+    with pytest.raises(TypeError, match="a Module is wanted"):
+        strop.Optimizer(mlp.path("optimizer_model.onnx"), Forgetful())
+    with pytest.raises(TypeError):
+        Forgetful().eval()
+    state = strop.CheckpointState.__new__(strop.CheckpointState)
+    with pytest.raises(TypeError, match="a CheckpointState is wanted"):
+        strop.Module(mlp.path("training_model.onnx"), state)
+    with pytest.raises(TypeError):
+        state.parameters
+    with pytest.raises(TypeError):
+        state.properties
+
+
+def test_a_subclass_stays_itself_in_both_modes(mlp):
+    class Mine(strop.Module):
+        pass
+
+    state = strop.CheckpointState.load_checkpoint(mlp.path("checkpoint"))
+    module = Mine(mlp.path("training_model.onnx"), state)
+    assert module.eval() is module and not module.training
+    assert module.train() is module and module.training
