@@ -328,6 +328,10 @@ def _check_names(requires_grad: Any, frozen_params: Any, additional: Any, loss_i
     for what, names in lists.items():
         if isinstance(names, (str, bytes)):
             raise TypeMismatchError(f"{what} must be a list of str, got {type(names).__name__}")
+    for what, names in {**lists, "additional_output_names": additional}.items():
+        other = [name for name in names or [] if not isinstance(name, str)]
+        if other:
+            raise TypeMismatchError(f"{what} must be a list of str, got {other[0]!r} in it")
     both = sorted(set(requires_grad or []) & set(frozen_params or []))
     if both:
         raise InvalidArgumentError(f"parameters cannot be trained and frozen at once: {', '.join(both)}")

@@ -260,6 +260,9 @@ def test_A6_a_failure_writes_nothing(tmp_path, options):
 def test_A6_arguments_come_before_the_model(tmp_path):
     with pytest.raises(TypeError, match="loss must be"):
         generate(tmp_path, model=object(), loss=3, frozen_params=ALL)
+    for names in ("requires_grad", "frozen_params", "loss_input_names", "additional_output_names"):
+        with pytest.raises(TypeError, match=f"{names} must be a list of str, got 3 in it"):
+            generate(tmp_path, model=object(), **{names: ["a", 3]})
     with pytest.raises(ValueError, match="trained and frozen"):
         generate(tmp_path, model=object(), frozen_params=ALL)
 
