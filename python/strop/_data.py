@@ -20,17 +20,26 @@ class Batches(Protocol):
         """Batches of an epoch; 0 where that is not known."""
 
 
-def batches_of(data: Any, names: list[str], batch_size: int, shuffle: np.random.Generator | None) -> Batches:
-    """`data` as Batches: a tuple, list or dict of arrays, or an iterable of batches that are such."""
+def batches_of(
+    what: str, data: Any, names: list[str], batch_size: int, shuffle: np.random.Generator | None, epochs: int
+) -> Batches:
+    """`data` as Batches: a tuple, list or dict of arrays, or an iterable of batches that are such.
+
+    `what` is the argument's name, for errors.
+    """
     if isinstance(data, Mapping):
-        return ArrayBatches(_in_order(data, names), batch_size, shuffle)
+        return ArrayBatches(what, _in_order(what, data, names), batch_size, shuffle)
     if isinstance(data, (tuple, list)) and data and all(_is_array(part) for part in data):
-        return ArrayBatches(_counted(list(data), names), batch_size, shuffle)
+        return ArrayBatches(what, _counted(what, list(data), names), batch_size, shuffle)
+    if isinstance(data, Iterator) and epochs > 1:
+        raise InvalidArgumentError(
+            f"{what}: an iterator is exhausted after one of {epochs} epochs; give something that can be iterated again"
+        )
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, np.ndarray)):
-        return IteratedBatches(data, names)
+        return IteratedBatches(what, data, names)
     wanted = ", ".join(names)
     raise TypeMismatchError(
-        f"data: wanted arrays for the inputs {wanted} as a tuple or a dict, or an iterable of batches; "
+        f"{what}: wanted arrays for the inputs {wanted} as a tuple or a dict, or an iterable of batches; "
         f"got {type(data).__name__}"
     )
 
@@ -38,16 +47,16 @@ def batches_of(data: Any, names: list[str], batch_size: int, shuffle: np.random.
 class ArrayBatches:
     """Whole arrays, cut into batches along their first axis; the last batch may be smaller."""
 
-    def __init__(self, arrays: list[Any], batch_size: int, shuffle: np.random.Generator | None):
+    def __init__(self, what: str, arrays: list[Any], batch_size: int, shuffle: np.random.Generator | None):
         self.arrays = [np.asarray(array) for array in arrays]
         self.batch_size, self.shuffle = batch_size, shuffle
         lengths = {array.shape[0] if array.ndim else 0 for array in self.arrays}
         if len(lengths) != 1:
             shapes = ", ".join(str(array.shape) for array in self.arrays)
-            raise InvalidArgumentError(f"data: arrays of one length are wanted, got the shapes {shapes}")
+            raise InvalidArgumentError(f"{what}: arrays of one length are wanted, got the shapes {shapes}")
         self.count = lengths.pop()
         if self.count == 0:
-            raise InvalidArgumentError("data: there is no sample")
+            raise InvalidArgumentError(f"{what}: there is no sample")
 
     def epoch(self) -> Iterator[list[Any]]:
         order = self.shuffle.permutation(self.count) if self.shuffle is not None else None
@@ -66,27 +75,23 @@ class ArrayBatches:
             raise InvalidArgumentError(
                 f"validation: a fraction of {fraction} of {self.count} samples leaves one part empty"
             )
-        first = ArrayBatches([a[:-held] for a in self.arrays], self.batch_size, self.shuffle)
-        return first, ArrayBatches([a[-held:] for a in self.arrays], self.batch_size, None)
+        first = ArrayBatches("data", [a[:-held] for a in self.arrays], self.batch_size, self.shuffle)
+        return first, ArrayBatches("data", [a[-held:] for a in self.arrays], self.batch_size, None)
 
 
 class IteratedBatches:
     """Batches that come from somebody else, such as a torch DataLoader."""
 
-    def __init__(self, batches: Iterable[Any], names: list[str]):
-        self.batches, self.names, self.used = batches, names, False
+    def __init__(self, what: str, batches: Iterable[Any], names: list[str]):
+        self.what, self.batches, self.names = what, batches, names
 
     def epoch(self) -> Iterator[list[Any]]:
-        if self.used and iter(self.batches) is self.batches:
-            raise InvalidArgumentError(
-                "data: the iterator is exhausted after one epoch; give something that can be iterated again"
-            )
-        self.used = True
         for batch in self.batches:
             if isinstance(batch, Mapping):
-                yield _in_order(batch, self.names)
+                yield _in_order(self.what, batch, self.names)
             else:
-                yield _counted(list(batch) if isinstance(batch, (tuple, list)) else [batch], self.names)
+                arrays = list(batch) if isinstance(batch, (tuple, list)) else [batch]
+                yield _counted(self.what, arrays, self.names)
 
     def __len__(self) -> int:
         try:
@@ -99,16 +104,16 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
 
 
-def _in_order(arrays: Mapping[str, Any], names: list[str]) -> list[Any]:
+def _in_order(what: str, arrays: Mapping[str, Any], names: list[str]) -> list[Any]:
     missing = [name for name in names if name not in arrays]
     if missing:
-        raise UnknownNameError(f"data: there is nothing for the input {missing[0]!r}; it has {', '.join(arrays)}")
+        raise UnknownNameError(f"{what}: there is nothing for the input {missing[0]!r}; it has {', '.join(arrays)}")
     return [arrays[name] for name in names]
 
 
-def _counted(arrays: list[Any], names: list[str]) -> list[Any]:
+def _counted(what: str, arrays: list[Any], names: list[str]) -> list[Any]:
     if len(arrays) != len(names):
         raise InvalidArgumentError(
-            f"data: {len(names)} arrays are wanted ({', '.join(names)}), {len(arrays)} were given"
+            f"{what}: {len(names)} arrays are wanted ({', '.join(names)}), {len(arrays)} were given"
         )
     return arrays

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,14 @@ class Epoch:
 Callback = Callable[[Epoch], "bool | None"]
 
 
+class _Folder:
+    """A temporary folder, which goes with the object."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="strop-fit-")
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
 @dataclass
 class FitResult:
     """A trained model, as fit returns it.
@@ -77,11 +86,12 @@ class FitResult:
     module: Module
     optimizer: Optimizer
     outputs: list[str]
-    _folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+    _folder: _Folder = field(repr=False)
     history: dict[str, list[float]] = field(default_factory=dict)
     stopped: str = "epochs"
     best_epoch: int = 0
     _function: Function | None = field(default=None, repr=False)
+    _function_step: int = field(default=0, repr=False)  # the optimizer's when the function was made
 
     @property
     def state(self) -> CheckpointState:
@@ -102,10 +112,10 @@ class FitResult:
         Raises:
             Error: TypeError or ValueError for inputs that do not fit; a plain Error where fit was given artifacts.
         """
-        if self._function is None:
+        if self._function is None or self._function_step != self.optimizer.step_count:
             path = os.path.join(self._folder.name, "tuned.onnx")
             self.export(path)
-            self._function = Function(path)
+            self._function, self._function_step = Function(path), self.optimizer.step_count
         outputs, _ = self._function(*inputs)
         arrays = tuple(outputs.values())
         return arrays[0] if len(arrays) == 1 else arrays
@@ -149,13 +159,14 @@ class FitResult:
 
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.add_subplot()
-        epochs = range(1, len(self.history["loss"]) + 1)
+        epochs = range(1, len(self.history.get("loss", ())) + 1)
         for name, values in self.history.items():
             if name.endswith("loss"):
                 axes.plot(epochs, values, marker="o", markersize=3, label=name)
         axes.set_xlabel("epoch")
         axes.set_ylabel("loss")
-        axes.legend()
+        if self.history:
+            axes.legend()
         if path is not None:
             figure.savefig(path)
         return figure
@@ -212,7 +223,8 @@ def fit(
         seed: of that order.
         early_stopping: epochs without a better validation loss (without validation data: loss) after which to stop.
         callbacks: called with an Epoch after each; training stops where one returns True.
-        progress: whether to show a bar of tqdm, where it is installed; by default if standard error is a terminal.
+        progress: whether to show a bar of tqdm, where it is installed; by default if standard error is a terminal or
+            this is a notebook.
         options: SessionOptions of the Module.
 
     Returns:
@@ -231,7 +243,9 @@ def fit(
     """
     if epochs < 1 or batch_size < 1:
         raise InvalidArgumentError(f"epochs and batch_size are 1 or more, got {epochs} and {batch_size}")
-    folder: tempfile.TemporaryDirectory[str] = tempfile.TemporaryDirectory(prefix="strop-fit-")
+    if early_stopping is not None and early_stopping < 1:
+        raise InvalidArgumentError(f"early_stopping is 1 or more epochs, got {early_stopping}")
+    folder = _Folder()
     outputs = _artifacts_into(folder.name, model, loss, optimizer, weight_decay, clip_grad_norm, train, freeze)
     paths = [os.path.join(folder.name, name) for name in FILES]
     state = CheckpointState.load_checkpoint(paths[3])
@@ -240,14 +254,14 @@ def fit(
 
     names = module.input_names()
     generator = np.random.default_rng(seed) if shuffle else None
-    batches = batches_of(data, names, batch_size, generator)
+    batches = batches_of("data", data, names, batch_size, generator, epochs)
     held: Batches | None = None
-    if isinstance(validation, float):
+    if isinstance(validation, (float, np.floating)):
         if not isinstance(batches, ArrayBatches):
             raise InvalidArgumentError("validation: a fraction needs data that are arrays")
-        batches, held = batches.split(validation)
+        batches, held = batches.split(float(validation))
     elif validation is not None:
-        held = batches_of(validation, names, batch_size, None)
+        held = batches_of("validation", validation, names, batch_size, None, epochs)
 
     updates.set_learning_rate(learning_rate)
     scheduler = None
@@ -281,6 +295,10 @@ def _artifacts_into(
     if isinstance(model, (str, os.PathLike)) and os.path.isdir(model):
         if loss is not None or train or freeze:
             raise InvalidArgumentError("artifacts bring their loss and parameters: leave out loss, train and freeze")
+        if optimizer != "adamw" or weight_decay or clip_grad_norm is not None:
+            raise InvalidArgumentError(
+                "artifacts bring their optimizer: leave out optimizer, weight_decay and clip_grad_norm"
+            )
         missing = [name for name in FILES if not os.path.exists(os.path.join(model, name))]
         if missing:
             raise MissingFileError(f"{os.fspath(model)} is no folder of training artifacts: it has no {missing[0]}")
@@ -413,7 +431,8 @@ def _first(outputs: Any) -> np.ndarray[Any, Any]:
 
 
 def _progress_wanted(progress: bool | None) -> bool:
-    return sys.stderr.isatty() if progress is None else progress
+    in_notebook = "ipykernel" in sys.modules
+    return sys.stderr.isatty() or in_notebook if progress is None else progress
 
 
 def _with_progress(batches: Batches, title: str, wanted: bool) -> Iterator[list[Any]]:

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+import gc
 import signal
+import sys
+import tempfile
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -73,8 +77,48 @@ def test_dicts_batches_and_loaders(digits):
         for data in (digits, named, batches, [{"input": x, "labels": y} for x, y in batches])
     }
     assert len(losses) == 1
-    with pytest.raises(ValueError, match="again"):
-        strop.fit(MLP, iter(batches), loss="cross_entropy", epochs=2, progress=False)
+
+
+def test_an_iterator_is_good_for_one_epoch_and_refused_before_the_first_step(digits):
+    seen = []
+
+    def batches():
+        for i in range(0, 200, 50):
+            seen.append(i)
+            yield tuple(part[i:i + 50] for part in digits)
+
+    strop.fit(MLP, batches(), loss="cross_entropy", validation=batches(), progress=False)
+    seen.clear()
+    for arguments in (dict(data=batches()), dict(data=digits, validation=batches())):
+        with pytest.raises(ValueError, match=f"{list(arguments)[-1]}: .* iterated again"):
+            strop.fit(MLP, loss="cross_entropy", epochs=2, progress=False, **arguments)
+    assert seen == []
+
+
+def test_predictions_follow_further_training(digits):
+    result = strop.fit(MLP, digits, loss="cross_entropy", progress=False)
+    before = result.predict(digits[0])
+    result.module.train()(*digits)
+    result.optimizer.step()
+    assert (result.predict(digits[0]) != before).any()
+
+
+def test_nothing_is_left_behind_and_nothing_is_warned_of(digits, tmp_path, monkeypatch, recwarn):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    result = strop.fit(MLP, digits, loss="cross_entropy", progress=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    del result
+    gc.collect()
+    assert list(tmp_path.iterdir()) == [] and recwarn.list == []
+
+
+def test_a_notebook_gets_a_bar(digits, monkeypatch, capsys):
+    pytest.importorskip("tqdm")
+    strop.fit(MLP, digits, loss="cross_entropy")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    strop.fit(MLP, digits, loss="cross_entropy")
+    assert "epoch 1/1" in capsys.readouterr().err
 
 
 def test_regression_trains_the_named_parameters_alone():
@@ -155,6 +199,8 @@ def test_save_and_go_on_from_the_artifacts(digits, tmp_path):
         strop.fit(tmp_path, digits)
     with pytest.raises(ValueError, match="bring their loss"):
         strop.fit(tmp_path / "artifacts", digits, loss="mse")
+    with pytest.raises(ValueError, match="bring their optimizer"):
+        strop.fit(tmp_path / "artifacts", digits, weight_decay=0.1)
 
 
 def test_export(digits, tmp_path):
@@ -169,6 +215,8 @@ def test_plot(digits, tmp_path):
     result = strop.fit(MLP, digits, loss="cross_entropy", validation=0.2, epochs=2, progress=False)
     result.plot(tmp_path / "losses.png")
     assert (tmp_path / "losses.png").stat().st_size > 1000
+    result.history.clear()  # as of a run that was interrupted in its first epoch
+    assert result.plot().axes[0].lines[:] == []
 
 
 @pytest.mark.parametrize(
@@ -179,6 +227,9 @@ def test_plot(digits, tmp_path):
         (dict(epochs=0), ValueError, "epochs"),
         (dict(train=["nobody"]), KeyError, "nobody"),
         (dict(validation=1.0), ValueError, "empty"),
+        (dict(validation=1), TypeError, "validation: .* got int"),
+        (dict(validation=np.float32(1)), ValueError, "empty"),
+        (dict(early_stopping=0), ValueError, "early_stopping"),
         (dict(data=(np.zeros((4, 784), np.float32),)), ValueError, "2 arrays"),
         (dict(data=(np.zeros((4, 784), np.float32), np.zeros(5, np.int64))), ValueError, "one length"),
         (dict(data=(np.zeros((4, 784)), np.zeros(4, np.int64))), TypeError, "float64"),
