@@ -178,7 +178,11 @@ def test_a_step_gives_an_array_of_rank_0(module, batch):
 
 
 def test_lists_beside_an_array_are_read_as_arrays(module, batch):
-    assert float(module(batch[0], batch[1].tolist())) == float(module(*batch))
+    expected = float(module(*batch))
+    assert float(module(batch[0], batch[1].tolist())) == expected
+    assert float(module(batch[0].tolist(), batch[1])) == expected  # floats of no size: those of the model
+    with pytest.raises(RuntimeError):
+        module([[1.0], [1.0, 2.0]], batch[1])
 
 
 def test_wrong_inputs_raise_runtime_errors(module, batch):

@@ -15,6 +15,17 @@ from .checkpoint_state import CheckpointState
 __all__ = ["Module"]
 
 
+def _input_of(value: Any) -> Any:
+    """What strop.Module takes: the array of an OrtValue, and of a list, whose floats have no size, float32."""
+    if not isinstance(value, (list, tuple, float)):
+        return _stock.array_of(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # no array: the step tells
+        return value
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
 class Module(strop.Module):
     """A model that trains.
 
@@ -51,7 +62,7 @@ class Module(strop.Module):
         """
         arrays = user_inputs
         if not all(type(value) is np.ndarray for value in user_inputs):
-            arrays = tuple(_stock.array_of(value) for value in user_inputs)
+            arrays = tuple(_input_of(value) for value in user_inputs)
         results = super().__call__(*arrays)
         if arrays is user_inputs or not _stock.are_values(user_inputs):
             return results
