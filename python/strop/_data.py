@@ -48,11 +48,12 @@ class ArrayBatches:
     """Whole arrays, cut into batches along their first axis; the last batch may be smaller."""
 
     def __init__(self, what: str, arrays: list[Any], batch_size: int, shuffle: np.random.Generator | None):
-        self.arrays = [np.asarray(array) for array in arrays]
+        # Tensors of PyTorch are cut as they are: NumPy has not all of their types, nor those of a GPU.
+        self.arrays = [array.detach() if hasattr(array, "detach") else np.asarray(array) for array in arrays]
         self.batch_size, self.shuffle = batch_size, shuffle
         lengths = {array.shape[0] if array.ndim else 0 for array in self.arrays}
         if len(lengths) != 1:
-            shapes = ", ".join(str(array.shape) for array in self.arrays)
+            shapes = ", ".join(str(tuple(array.shape)) for array in self.arrays)
             raise InvalidArgumentError(f"{what}: arrays of one length are wanted, got the shapes {shapes}")
         self.count = lengths.pop()
         if self.count == 0:

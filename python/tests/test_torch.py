@@ -215,3 +215,9 @@ def test_a_loader_with_workers(digits):
 def test_a_fraction_of_a_loader_cannot_be_held_out(digits):
     with pytest.raises(ValueError, match="arrays"):
         fit(loader(*digits), validation=0.2)
+
+
+def test_tensors_that_need_a_gradient_train_as_others_do(digits):
+    images, labels = (torch.as_tensor(part) for part in digits)
+    wanted = fit((images, labels), validation=0.2).history
+    assert fit((images.clone().requires_grad_(), labels), validation=0.2).history == wanted
