@@ -246,8 +246,7 @@ def test_errors(digits, change, error, text):
         strop.fit(model, data, **arguments)
 
 
-def test_threads_release_the_gil(digits):
-    """Two runs at a time end, and give what each gives alone."""
+def test_two_runs_at_a_time_give_the_same(digits):
     results = {}
 
     def run(name):

@@ -5,6 +5,9 @@ import gc
 import json
 import os
 import pathlib
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -366,6 +369,34 @@ def in_threads(work, count=4):
     """Runs work(0), work(1), ... at the same time; raises what one of them raised."""
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         list(pool.map(work, range(count)))
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_other_threads_run_during_a_step(mlp, mode):
+    _, module, _ = load(mlp)
+    getattr(module, mode)()
+    images, labels = (np.tile(part, (1000,) + (1,) * (part.ndim - 1)) for part in mlp.batch(0, module.input_names()))
+    turns, during, ended = 0, [], threading.Event()
+
+    def step():
+        before = turns
+        module(images, labels)
+        during.append(turns - before)
+        ended.set()
+
+    # From now on a thread gives the interpreter up by itself or not at all.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        thread = threading.Thread(target=step)
+        thread.start()
+        while not ended.is_set():
+            turns += 1
+            time.sleep(0)
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert during[0] > 0
 
 
 def test_threads_may_share_a_module(mlp):
