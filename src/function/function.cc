@@ -121,7 +121,7 @@ class Function::Impl {
   void Run(std::span<const Tensor> inputs, std::vector<OwnedTensor>* outputs,
            std::vector<OwnedTensor>* gradients) {
     bound_->Run(inputs, {.owned = &results_},
-                {.seed = GetSeed(), .step = step_++});
+                {.seed = static_cast<uint64_t>(GetSeed()), .step = step_++});
     const auto first_gradient =
         results_.begin() + static_cast<std::ptrdiff_t>(output_names_.size());
     const auto move = [](auto begin, auto end, std::vector<OwnedTensor>* to) {

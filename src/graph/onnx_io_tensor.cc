@@ -9,6 +9,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/overflow.h"
 #include "base/throw.h"
 #include "graph/onnx_io_wire.h"
 
@@ -79,7 +80,7 @@ std::optional<uint64_t> BytesOf(DataType type, uint64_t count,
   const size_t size = DataTypeSize(type);
   if (size == 0) return storage.numbers;  // packed 4-bit types
   uint64_t bytes = 0;
-  if (__builtin_mul_overflow(count, uint64_t{size}, &bytes))
+  if (MultiplyOverflows(count, uint64_t{size}, &bytes))
     where.Fail(fmt::format("{} elements are too many", count));
   return bytes;
 }

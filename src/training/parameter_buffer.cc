@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/overflow.h"
 #include "base/throw.h"
 
 namespace strop {
@@ -64,8 +65,8 @@ int64_t ParametersSize(std::span<const ParameterSlot> slots,
   int64_t total = 0;
   for (const ParameterSlot& slot : slots) {
     if (trainable_only && !slot.requires_grad) continue;
-    if (__builtin_add_overflow(total, InfoOf(slot, store).shape.element_count(),
-                               &total)) {
+    if (AddOverflows(total, InfoOf(slot, store).shape.element_count(),
+                     &total)) {
       Throw(ErrorCode::kInvalidGraph,
             "the parameters of the training graph have more elements than "
             "fit into 63 bits");

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 
+#include "base/overflow.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
 #include "ops/reduce.h"
@@ -277,7 +278,7 @@ View ResultView(const OpNode& node, const View& a, const View& b,
     view.size[label] = JoinSizes(node, a.size[label], b.size[label]);
     view.step[label] = view.size[label] == 1 ? 0 : stride;
     constexpr int64_t kMost = int64_t{1} << 56;
-    if (__builtin_mul_overflow(stride, view.size[label], &stride) ||
+    if (MultiplyOverflows(stride, view.size[label], &stride) ||
         stride > kMost) {
       Fail(node, "an intermediate result is too large");
     }
@@ -333,7 +334,7 @@ struct Walk {
     int64_t n = 1;
     for (size_t i = 0; i < rank; ++i) {
       if (size[i] == 0) return 0;
-      if (__builtin_mul_overflow(n, size[i], &n)) {
+      if (MultiplyOverflows(n, size[i], &n)) {
         n = std::numeric_limits<int64_t>::max();
       }
     }

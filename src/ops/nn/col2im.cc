@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/window.h"
 
@@ -77,7 +78,7 @@ void InferIm2Col(InferContext& c) {
   const int64_t taps = Shape({w.kernel.data(), w.rank}).element_count();
   const int64_t blocks = Shape({w.output.data(), w.rank}).element_count();
   int64_t columns = 0;
-  if (__builtin_mul_overflow(x.shape[1], taps, &columns)) {
+  if (MultiplyOverflows(x.shape[1], taps, &columns)) {
     Fail(c.node(), "{} channels of {} cells are too many", x.shape[1], taps);
   }
   c.SetOutput(0, x.type, {x.shape[0], columns, blocks});

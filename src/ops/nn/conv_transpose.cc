@@ -3,6 +3,7 @@
 // ConvTranspose: the gradient of a convolution with respect to its input, as
 // an op of its own. X (N, C, in...), W (C, M / group, taps...), Y (N, M,
 // out...). Everything is expressed by that convolution, which maps Y to X.
+#include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/nn/conv_kernels.h"
 
@@ -17,7 +18,7 @@ ConvSizes ReadTransposedSizes(const OpNode& node, const Shape& x,
   s.batch = x[0];
   s.out_channels = x[1];
   if (s.group < 1 || x[1] != w[0] || x[1] % s.group != 0 ||
-      __builtin_mul_overflow(w[1], s.group, &s.in_channels)) {
+      MultiplyOverflows(w[1], s.group, &s.in_channels)) {
     Fail(node, "input {} and weight {} do not fit with group {}", x.ToString(),
          w.ToString(), s.group);
   }

@@ -3,6 +3,7 @@
 // DeformConv and its gradient.
 #include <cmath>
 
+#include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/nn/conv_kernels.h"
 
@@ -44,7 +45,7 @@ Shape ReadShapes(const InferContext& c, const Slots& slots) {
   const Window& w = s.conv.window;
   const int64_t taps = Shape({w.kernel.data(), w.rank}).element_count();
   int64_t numbers = 0;
-  if (__builtin_mul_overflow(s.offset_groups, taps, &numbers) ||
+  if (MultiplyOverflows(s.offset_groups, taps, &numbers) ||
       numbers > (int64_t{1} << 48)) {
     Fail(c.node(), "{} offset groups of {} taps are too many", s.offset_groups,
          taps);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Concat, Split and their twins in training graphs.
+#include "base/overflow.h"
 #include "base/round.h"
 #include "ops/gradient.h"
 #include "ops/strided_copy.h"
@@ -40,7 +41,7 @@ void InferConcat(InferContext& c) {
       Fail(c.node(), "inputs 0 and {} differ beside axis {}: {} and {}", i,
            axis, first.shape.ToString(), shape.ToString());
     }
-    if (__builtin_add_overflow(dims[axis], shape[axis], &dims[axis])) {
+    if (AddOverflows(dims[axis], shape[axis], &dims[axis])) {
       Fail(c.node(), "the result is too large");
     }
   }
@@ -85,7 +86,7 @@ std::vector<int64_t> SplitSizes(const InferContext& c, int64_t size,
   if (!sizes.empty()) {
     int64_t sum = 0;
     for (const int64_t part : sizes) {
-      if (part < 0 || __builtin_add_overflow(sum, part, &sum)) {
+      if (part < 0 || AddOverflows(sum, part, &sum)) {
         Fail(c.node(), "split holds {}", part);
       }
     }

@@ -3,6 +3,7 @@
 // DepthToSpace and SpaceToDepth: blocks of the plane become channels and
 // back. The order of the block's cells among the channels: DCR (row, column,
 // channel) or CRD (channel, row, column).
+#include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
@@ -38,8 +39,8 @@ void InferDepthToSpace(InferContext& c) {
     Fail(c.node(), "{} channels are no blocks of {} x {}", x[1], block, block);
   }
   Dims dims = {x[0], x[1] / (block * block), 0, 0};
-  if (__builtin_mul_overflow(x[2], block, &dims[2]) ||
-      __builtin_mul_overflow(x[3], block, &dims[3])) {
+  if (MultiplyOverflows(x[2], block, &dims[2]) ||
+      MultiplyOverflows(x[3], block, &dims[3])) {
     Fail(c.node(), "blocks of {} make {} too large", block, x.ToString());
   }
   c.SetOutput(0, c.input(0).type, Shape({dims.data(), 4}));
@@ -54,7 +55,7 @@ void InferSpaceToDepth(InferContext& c) {
          block);
   }
   Dims dims = {x[0], 0, x[2] / block, x[3] / block};
-  if (__builtin_mul_overflow(x[1], block * block, &dims[1])) {
+  if (MultiplyOverflows(x[1], block * block, &dims[1])) {
     Fail(c.node(), "blocks of {} make {} too large", block, x.ToString());
   }
   c.SetOutput(0, c.input(0).type, Shape({dims.data(), 4}));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/strided_copy.h"
 
@@ -28,8 +29,7 @@ void InferTile(InferContext& c) {
   }
   std::vector<int64_t> dims(x.begin(), x.end());
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (repeats[i] < 0 ||
-        __builtin_mul_overflow(dims[i], repeats[i], &dims[i])) {
+    if (repeats[i] < 0 || MultiplyOverflows(dims[i], repeats[i], &dims[i])) {
       Fail(c.node(), "cannot repeat axis {} of {} {} times", i, x.ToString(),
            repeats[i]);
     }

@@ -33,12 +33,15 @@ int64_t RangeCount(const OpNode& node, T start, T limit, T delta) {
   if (delta == 0) Fail(node, "delta is 0");
   double count;
   if constexpr (std::is_integral_v<T>) {
-    // Whole numbers beyond 2^53 are not doubles: divided as they are.
-    const __int128 span = static_cast<__int128>(limit) - start;
-    const __int128 step = delta;
-    const __int128 whole = span / step;
-    count = static_cast<double>(whole) +
-            (span % step != 0 && (span < 0) == (step < 0) ? 1 : 0);
+    // Whole numbers beyond 2^53 are not doubles: divided as they are. Their
+    // distance fits the unsigned type.
+    const bool up = delta > 0;
+    if (up ? limit <= start : limit >= start) return 0;
+    const auto number = [](T x) { return static_cast<uint64_t>(x); };
+    const uint64_t span =
+        up ? number(limit) - number(start) : number(start) - number(limit);
+    const uint64_t step = up ? number(delta) : uint64_t{0} - number(delta);
+    count = static_cast<double>(span / step + (span % step != 0 ? 1 : 0));
   } else {
     count =
         std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 
+#include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/op_util.h"
 
@@ -62,8 +63,8 @@ void InferPad(InferContext& c) {
     // Far above any tensor; keeps sums of positions in 64 bits.
     constexpr int64_t kMostPad = int64_t{1} << 40;
     if (std::abs(begin / 2) > kMostPad || std::abs(end / 2) > kMostPad ||
-        __builtin_add_overflow(x[i], begin, &dims[i]) ||
-        __builtin_add_overflow(dims[i], end, &dims[i]) || dims[i] < 0) {
+        AddOverflows(x[i], begin, &dims[i]) ||
+        AddOverflows(dims[i], end, &dims[i]) || dims[i] < 0) {
       Fail(c.node(), "pads {} and {} do not fit axis {} of {}", begin, end, i,
            x.ToString());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that give the same elements another shape.
+#include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/op_util.h"
 
@@ -29,7 +30,7 @@ void InferReshape(InferContext& c) {
     } else if (dims[i] < 0) {
       Fail(c.node(), "the new shape holds {}", dims[i]);
     } else {
-      overflow |= __builtin_mul_overflow(known, dims[i], &known);
+      overflow |= MultiplyOverflows(known, dims[i], &known);
     }
   }
   const int64_t count = x.element_count();
