@@ -13,9 +13,11 @@ template FMT_API auto dragonbox::to_decimal(double x) noexcept
 template FMT_API auto thousands_sep_impl(locale_ref)
     -> thousands_sep_result<char>;
 template FMT_API auto decimal_point_impl(locale_ref) -> char;
+#if FMT_VERSION < 110000  // no templates any more
 template FMT_API void buffer<char>::append(const char*, const char*);
 template FMT_API void vformat_to(buffer<char>&, string_view,
                                  basic_format_args<FMT_BUFFER_CONTEXT(char)>,
                                  locale_ref);
+#endif
 }  // namespace detail
 FMT_END_NAMESPACE

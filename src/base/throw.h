@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
 
 #include "strop/error.h"
 
 namespace strop {
 
-[[noreturn]] void ThrowFormatted(ErrorCode code, fmt::string_view text,
-                                 fmt::format_args arguments);
+[[noreturn]] void ThrowText(ErrorCode code, const std::string& text);
 
 // Throws an Error whose text is built as fmt::format does.
 template <class... Args>
 [[noreturn]] void Throw(ErrorCode code, fmt::format_string<Args...> text,
                         Args&&... args) {
-  ThrowFormatted(code, text, fmt::make_format_args(args...));
+  ThrowText(code, fmt::format(text, std::forward<Args>(args)...));
 }
 
 // For invariants of our own: user input must never reach this.

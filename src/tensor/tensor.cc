@@ -2,6 +2,7 @@
 #include "strop/tensor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

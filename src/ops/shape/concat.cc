@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Concat, Split and their twins in training graphs.
+#include <fmt/ranges.h>
+
 #include "base/overflow.h"
 #include "base/round.h"
 #include "ops/gradient.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that give the same elements another shape.
+#include <fmt/ranges.h>
+
 #include "base/overflow.h"
 #include "ops/gradient.h"
 #include "ops/op_util.h"
