@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/path_text.h"
 #include "binding.h"
 
 NB_MODULE(_core, module) {
@@ -29,8 +30,8 @@ std::filesystem::path PathOf(nb::handle object) {
   if (path == nullptr) throw nb::python_error();
   const nb::object owner = nb::steal(path);
   if (nb::isinstance<nb::bytes>(owner))
-    return std::string(nb::borrow<nb::bytes>(owner).c_str());
-  return nb::cast<std::string>(owner);
+    return PathFromText(nb::borrow<nb::bytes>(owner).c_str());
+  return PathFromText(nb::cast<std::string>(owner));
 }
 
 }  // namespace strop::python

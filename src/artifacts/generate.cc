@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "artifacts/training_graphs.h"
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "checkpoint/checkpoint_format.h"
 #include "graph/onnx_io.h"
@@ -64,7 +65,7 @@ void CheckSourcesStay(const std::vector<FileToWrite>& writes,
       if (!IsSame(write.path, source)) continue;
       Throw(ErrorCode::kInvalidArgument,
             "{} would take the place of {}, which the model is read from",
-            write.path.string(), source.string());
+            PathText(write.path), PathText(source));
     }
   }
 }
@@ -86,7 +87,7 @@ void ReportFiles(const std::vector<FileToWrite>& writes,
                  const std::filesystem::path& folder, FileSystem& files,
                  ArtifactReport& report) {
   for (const FileToWrite& write : writes)
-    report.files.push_back(write.path.filename().string());
+    report.files.push_back(PathText(write.path.filename()));
   for (const char* file : {"optimizer_model.onnx", "nominal_checkpoint"}) {
     const std::string name = options.prefix + file;
     if (std::ranges::find(report.files, name) != report.files.end() ||
@@ -95,7 +96,7 @@ void ReportFiles(const std::vector<FileToWrite>& writes,
     report.notes.push_back(
         fmt::format("{} was there before and does not belong to these "
                     "artifacts",
-                    (folder / name).string()));
+                    PathText(folder / name)));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "checkpoint/checkpoint_format.h"
 #include "checkpoint_generated.h"
@@ -106,7 +107,7 @@ class CheckpointReader {
                          Args&&... args) const {
     Throw(ErrorCode::kInvalidFile, "{}: {}",
           path_.empty() ? std::string("checkpoint in memory")
-                        : fmt::format("checkpoint \"{}\"", path_.string()),
+                        : fmt::format("checkpoint \"{}\"", PathText(path_)),
           fmt::format(text, std::forward<Args>(args)...));
   }
 
@@ -251,7 +252,7 @@ class CheckpointReader {
       Fail(
           "tensor {} has {} times {} bytes at offset {} of its external data "
           "\"{}\", which ends at {}",
-          Quote(name), count, size, offset, ExternalDataPath(path_).string(),
+          Quote(name), count, size, offset, PathText(ExternalDataPath(path_)),
           available);
     }
     if (!external_budget_.Take(count * size)) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "graph/onnx_io_wire.h"
 #include "graph/opset_forms.h"
@@ -138,9 +139,9 @@ Model ReadOnnx(const std::filesystem::path& path, FileSystem& files,
     return Decode(contents.bytes, context, options);
   } catch (const std::bad_alloc&) {
     Throw(ErrorCode::kOutOfMemory, "{}: no memory for the model",
-          path.string());
+          PathText(path));
   } catch (const Error& e) {
-    throw Error(e.code(), path.string() + ": " + e.what());
+    throw Error(e.code(), PathText(path) + ": " + e.what());
   }
 }
 

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/overflow.h"
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "graph/onnx_io_wire.h"
 
@@ -230,7 +231,7 @@ const FileContents& OpenExternal(const std::string& location,
   auto known = context.external.find(location);
   if (known != context.external.end()) return known->second;
 
-  const fs::path relative(location);
+  const fs::path relative = PathFromText(location);
   bool leaves = location.empty() || relative.is_absolute() ||
                 relative.has_root_name() ||
                 location.find('\\') != std::string::npos ||

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <protozero/pbf_writer.hpp>
 
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "graph/onnx_io.h"
 #include "graph/onnx_io_wire.h"
@@ -429,7 +430,7 @@ EncodedOnnx EncodeOnnx(const Model& model, const std::string& file_name,
 
 void WriteOnnx(const Model& model, const std::filesystem::path& path,
                FileSystem& files, const OnnxWriteOptions& options) {
-  EncodedOnnx encoded = EncodeOnnx(model, path.filename().string(), options);
+  EncodedOnnx encoded = EncodeOnnx(model, PathText(path.filename()), options);
   std::vector<FileToWrite> to_write;
   // The data come first: a reader that sees the new model finds them.
   if (!encoded.data.empty()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "artifact_folder.h"
 
+#include "base/path_text.h"
 #include "base/throw.h"
 
 namespace strop {
@@ -11,7 +12,7 @@ ArtifactFolder ArtifactFolder::Open(const std::filesystem::path& folder,
     Throw(files.Exists(folder) ? ErrorCode::kInvalidArgument
                                : ErrorCode::kNoSuchFile,
           "{} is not a folder; wanted one with training artifacts",
-          folder.string());
+          PathText(folder));
   }
   auto optional_file = [&](const char* name) {
     std::optional<std::filesystem::path> path = folder / name;
@@ -28,7 +29,7 @@ ArtifactFolder ArtifactFolder::Open(const std::filesystem::path& folder,
     Throw(ErrorCode::kNoSuchFile,
           "{} has no training_model.onnx; wanted a folder with training "
           "artifacts",
-          folder.string());
+          PathText(folder));
   }
   return artifacts;
 }

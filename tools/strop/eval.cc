@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "artifact_folder.h"
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "data/arrays.h"
 #include "dataset.h"
@@ -83,7 +84,7 @@ void Report(const Evaluation& evaluation, const EvalOptions& options,
     arrays[name] = Tensor(Shape{}, &means.back());
   }
   data::WriteNpz(options.dump, arrays, files);
-  fmt::print("wrote {}\n", options.dump.string());
+  fmt::print("wrote {}\n", PathText(options.dump));
 }
 
 EvaluationOptions MakeEvaluationOptions(const EvalOptions& options,
@@ -120,7 +121,7 @@ void EvaluateFolder(const EvalOptions& options, const SessionOptions& session,
   CheckDump(options, &artifacts);
   if (!artifacts.eval) {
     Throw(ErrorCode::kNoSuchFile, "{} has no eval_model.onnx",
-          options.source.string());
+          PathText(options.source));
   }
   const std::filesystem::path checkpoint =
       artifacts.CheckpointToUse(options.checkpoint, files);
@@ -132,7 +133,7 @@ void EvaluateFolder(const EvalOptions& options, const SessionOptions& session,
     evaluation.labels =
         LabelsOf(ReadEvalRoles(*artifacts.eval, state, files), data);
   }
-  fmt::print("checkpoint {}\n", checkpoint.string());
+  fmt::print("checkpoint {}\n", PathText(checkpoint));
   Report(Evaluate(
              data, module.EvalOutputNames(),
              [&](std::span<const Tensor> inputs,
@@ -149,7 +150,7 @@ void EvaluateModel(const EvalOptions& options, const SessionOptions& session,
   CheckDump(options, nullptr);
   if (!options.checkpoint.empty()) {
     ThrowUsage("--checkpoint goes with a folder of artifacts; {} is a model",
-               options.source.string());
+               PathText(options.source));
   }
   Inference inference(options.source, session, environment);
   const Dataset data(options.data, inference.inputs(), files);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "artifact_folder.h"
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "eval_roles.h"
 #include "progress.h"
@@ -31,7 +32,7 @@ int RunExport(const ExportOptions& options) {
   if (!artifacts.eval) {
     Throw(ErrorCode::kNotFound,
           "{} has no eval_model.onnx, from which the export is made",
-          options.folder.string());
+          PathText(options.folder));
   }
   const std::filesystem::path checkpoint =
       artifacts.CheckpointToUse(options.checkpoint, files);
@@ -53,7 +54,7 @@ int RunExport(const ExportOptions& options) {
   Module module(artifacts.models(), &state, {}, environment);
   module.ExportModelForInferencing(options.output, outputs);
   fmt::print("wrote {} with the values of {}; outputs: {}\n",
-             options.output.string(), checkpoint.string(),
+             PathText(options.output), PathText(checkpoint),
              fmt::join(outputs, ", "));
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "artifact_folder.h"
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "data/arrays.h"
 #include "inspect_report.h"
@@ -126,7 +127,7 @@ void CheckOptions(const InspectOptions& options, FileSystem& files) {
     }
   } else if (!options.checkpoint.empty()) {
     ThrowUsage("--checkpoint goes with a folder of artifacts; {} is a file",
-               options.source.string());
+               PathText(options.source));
   }
   guard.Check("--dump", options.dump);
 }

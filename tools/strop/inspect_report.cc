@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "checkpoint/parameter_store.h"
 #include "graph/onnx_io.h"
@@ -185,7 +186,7 @@ Inspection::Inspection(const std::filesystem::path& source,
 }
 
 Json Inspection::Report() const {
-  Json report = {{"file", source_.string()}};
+  Json report = {{"file", PathText(source_)}};
   const CheckpointState* state = state_ ? &*state_ : nullptr;
   if (model_) {
     report["kind"] = "model";
@@ -213,7 +214,7 @@ std::map<std::string, Tensor> Inspection::Arrays() const {
   if (!state_) return arrays;
   if (state_->is_nominal()) {
     Throw(ErrorCode::kFailedState,
-          "{}: a nominal checkpoint has no values to dump", source_.string());
+          "{}: a nominal checkpoint has no values to dump", PathText(source_));
   }
   for (const Parameter& parameter : state_->store().parameters) {
     arrays[parameter.name] = parameter.value;

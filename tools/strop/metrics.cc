@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/path_text.h"
 #include "base/throw.h"
 
 namespace strop {
@@ -24,10 +25,11 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path,
     : path_(path) {
   if (path.empty()) return;
   if (last_step) CutAfter(*last_step);
-  file_.open(path, last_step ? std::ios::app : std::ios::trunc);
+  file_.open(path,
+             (last_step ? std::ios::app : std::ios::trunc) | std::ios::binary);
   if (!file_) {
     Throw(ErrorCode::kIo, "--metrics {}: the file cannot be written",
-          path.string());
+          PathText(path));
   }
 }
 
@@ -41,10 +43,11 @@ void MetricsWriter::CutAfter(int64_t last_step) {
     if (IsAfter(line, last_step)) break;
     kept += line.size() + 1;
   }
+  file.close();
   std::filesystem::resize_file(path_, kept, error);
   if (error) {
     Throw(ErrorCode::kIo, "--metrics {}: the file cannot be cut: {}",
-          path_.string(), error.message());
+          PathText(path_), error.message());
   }
 }
 
@@ -54,7 +57,7 @@ void MetricsWriter::Write(const Json& line) {
         << std::flush;
   if (!file_) {
     Throw(ErrorCode::kIo, "--metrics {}: the file cannot be written",
-          path_.string());
+          PathText(path_));
   }
 }
 

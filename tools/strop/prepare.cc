@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/path_text.h"
 #include "prepare_options.h"
 #include "progress.h"
 #include "strop/environment.h"
@@ -36,7 +37,7 @@ int RunPrepare(const Arguments& arguments) {
     guard.Check("-o", arguments.output / name);
   const ArtifactReport report = GenerateArtifacts(
       arguments.model, options, arguments.output, environment);
-  fmt::print("wrote {}: {}\n", arguments.output.string(),
+  fmt::print("wrote {}: {}\n", PathText(arguments.output),
              fmt::join(report.files, ", "));
   fmt::print("loss: {}\ninputs: {}\noutputs: {}\n", report.loss_name,
              fmt::join(report.user_inputs, ", "),

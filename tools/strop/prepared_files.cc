@@ -2,6 +2,7 @@
 #include "prepared_files.h"
 
 #include "artifacts/training_graphs.h"
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "checkpoint/checkpoint_format.h"
 
@@ -48,7 +49,7 @@ PreparedFiles::PreparedFiles(const std::filesystem::path& model,
     Throw(ErrorCode::kNotImplemented,
           "{} has more than 2 GB of parameters: make its artifacts with strop "
           "prepare first",
-          model.string());
+          PathText(model));
   }
   const auto* text = reinterpret_cast<const char*>(checkpoint.bytes.data());
   files_[folder_ / "checkpoint"] =

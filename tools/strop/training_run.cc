@@ -22,6 +22,7 @@
 #ifndef STROP_NO_AUTODIFF
 #include "prepared_files.h"
 #endif
+#include "base/path_text.h"
 #include "progress.h"
 #include "run_state.h"
 #include "saturated.h"
@@ -48,7 +49,7 @@ std::filesystem::path OutputFolder(const TrainOptions& options,
   if (files.Exists(output / artifacts.train.filename())) {
     Throw(ErrorCode::kInvalidArgument,
           "{} {} is a folder of artifacts, which are never overwritten",
-          options.output.empty() ? "the output" : "--output", output.string());
+          options.output.empty() ? "the output" : "--output", PathText(output));
   }
   return output;
 }
@@ -160,14 +161,14 @@ CheckpointState LoadStart(const TrainOptions& options,
     if (!environment.files().Exists(path)) {
       Throw(ErrorCode::kNotFound,
             "--resume: there is no {}; nothing was trained there yet",
-            path.string());
+            PathText(path));
     }
   }
   CheckpointState state = CheckpointState::Load(path, environment);
   if (state.is_nominal()) {
     Throw(ErrorCode::kInvalidArgument,
           "{} is nominal: it holds names of parameters without values",
-          path.string());
+          PathText(path));
   }
   return state;
 }
@@ -295,17 +296,17 @@ TrainingRun::TrainingRun(const TrainOptions& options)
     Throw(ErrorCode::kNotFound,
           "{} has no optimizer_model.onnx, without which nothing can be "
           "trained",
-          options.folder.string());
+          PathText(options.folder));
   }
   if (!options.validation.inputs.empty() && !artifacts_.eval) {
     Throw(ErrorCode::kNotFound,
           "--validation needs an eval_model.onnx in {}, which is not there",
-          options.folder.string());
+          PathText(options.folder));
   }
   if (options.resume && !run_.Load(state_)) {
     Throw(ErrorCode::kInvalidFile,
           "--resume: {} was not written by strop train",
-          (output_ / kCheckpointName).string());
+          PathText(output_ / kCheckpointName));
   }
   KeepOrSet("--seed", options.resume, options.seed, &run_.seed);
   SetSeed(run_.seed);
@@ -395,7 +396,7 @@ void TrainingRun::SetUpRun() {
       (run_.batch >= order_->batch_count() || run_.batch % accumulate_ != 0)) {
     Throw(ErrorCode::kInvalidFile,
           "--resume: {} is damaged: batch {} of {} cannot be where it stands",
-          (output_ / kCheckpointName).string(), run_.batch,
+          PathText(output_ / kCheckpointName), run_.batch,
           order_->batch_count());
   }
 }
@@ -487,7 +488,7 @@ std::string TrainingRun::KeptState() const {
     return "no checkpoint was written";
   }
   return fmt::format("{} holds the last good state",
-                     (output_ / kCheckpointName).string());
+                     PathText(output_ / kCheckpointName));
 }
 
 void TrainingRun::OptimizerStep() {
@@ -589,7 +590,7 @@ void TrainingRun::Save() {
 // process that trained the last step may have ended before it came to that.
 void TrainingRun::Finish() {
   const std::string written =
-      batches_ > 0 ? (output_ / kCheckpointName).string() : "";
+      batches_ > 0 ? PathText(output_ / kCheckpointName) : "";
   if (batches_ == 0) {
     progress_.Print(fmt::format("nothing was left to train: step {} of {}",
                                 run_.step, total_steps_));
@@ -605,7 +606,7 @@ void TrainingRun::Finish() {
   const std::filesystem::path model = output_ / kModelName;
   module_->ExportModelForInferencing(model, roles_.predictions);
   progress_.Print(fmt::format("wrote {}{}{}", written,
-                              written.empty() ? "" : " and ", model.string()));
+                              written.empty() ? "" : " and ", PathText(model)));
 }
 
 int TrainingRun::Run() {
@@ -636,7 +637,7 @@ int TrainingRun::Run() {
   if (complete) return 0;
   progress_.Print(fmt::format(
       "stopped after step {} of {}; wrote {}; --resume goes on from there",
-      run_.step, total_steps_, (output_ / kCheckpointName).string()));
+      run_.step, total_steps_, PathText(output_ / kCheckpointName)));
   return interrupt.exit_code();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "write_guard.h"
 
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "usage.h"
 
@@ -70,20 +71,21 @@ void WriteGuard::Check(std::string_view option, const fs::path& path) const {
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) {
     Throw(ErrorCode::kIo, "{} {} is a folder; wanted a file", option,
-          path.string());
+          PathText(path));
   }
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    Throw(ErrorCode::kIo, "{} {} is not a regular file", option, path.string());
+    Throw(ErrorCode::kIo, "{} {} is not a regular file", option,
+          PathText(path));
   }
   for (const auto& [kept, reason] : protected_) {
     if (!IsSame(path, kept)) continue;
     Throw(ErrorCode::kInvalidArgument,
           "{} {} would overwrite {}, which this command {}", option,
-          path.string(), kept.string(), reason);
+          PathText(path), PathText(kept), reason);
   }
   if (!WillExist(path.parent_path())) {
-    Throw(ErrorCode::kIo, "{} {}: there is no folder {}", option, path.string(),
-          path.parent_path().string());
+    Throw(ErrorCode::kIo, "{} {}: there is no folder {}", option,
+          PathText(path), PathText(path.parent_path()));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/path_text.h"
 #include "data/arrays.h"
 #include "data/formats.h"
 
@@ -255,7 +256,7 @@ OwnedTensor ReadNpy(std::span<const std::byte> bytes, std::string_view source) {
 
 OwnedTensor ReadNpy(const std::filesystem::path& path, FileSystem& files) {
   const FileContents contents = files.Open(path);
-  return ReadNpy(contents.bytes, path.string());
+  return ReadNpy(contents.bytes, PathText(path));
 }
 
 std::string NpyHeader(const Tensor& tensor) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/half.h"
+#include "base/path_text.h"
 #include "data/arrays.h"
 #include "data/formats.h"
 
@@ -330,10 +331,10 @@ std::map<std::string, OwnedTensor, std::less<>> ReadNpz(
     const std::filesystem::path& path, FileSystem& files) {
   const FileContents contents = files.Open(path);
   std::map<std::string, OwnedTensor, std::less<>> arrays;
-  for (const ZipEntry& entry : ReadZip(contents.bytes, path.string())) {
+  for (const ZipEntry& entry : ReadZip(contents.bytes, PathText(path))) {
     if (!entry.name.ends_with(".npy")) continue;
     arrays.emplace(entry.name.substr(0, entry.name.size() - 4),
-                   ReadZippedNpy(entry, path.string()));
+                   ReadZippedNpy(entry, PathText(path)));
   }
   return arrays;
 }
@@ -388,7 +389,7 @@ void WriteNpz(const std::filesystem::path& path,
     if (entry.name.size() > 0xffff) {
       Throw(ErrorCode::kInvalidArgument,
             "{}: a name of {} bytes is too long for a zip archive",
-            path.string(), name.size());
+            PathText(path), name.size());
     }
     if (tensor.type() == DataType::kBfloat16) {
       entry.converted = ToFloat32(tensor);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/path_text.h"
 #include "base/throw.h"
 #include "data/arrays.h"
 #include "data/formats.h"
@@ -14,8 +15,8 @@ struct FileAndKey {
 // "file.npz:key"; a colon elsewhere belongs to the path.
 FileAndKey SplitKey(std::string_view file) {
   const size_t colon = file.rfind(".npz:");
-  if (colon == file.npos) return {file, {}};
-  return {file.substr(0, colon + 4), file.substr(colon + 5)};
+  if (colon == file.npos) return {PathFromText(file), {}};
+  return {PathFromText(file.substr(0, colon + 4)), file.substr(colon + 5)};
 }
 
 bool LooksLikeText(std::span<const std::byte> bytes) {
@@ -32,7 +33,7 @@ OwnedTensor ReadArray(std::string_view file, FileSystem& files) {
   const FileAndKey split = SplitKey(file);
   const FileContents contents = files.Open(split.path);
   const std::span<const std::byte> bytes = contents.bytes;
-  const std::string source = split.path.string();
+  const std::string source = PathText(split.path);
   const std::string_view start(reinterpret_cast<const char*>(bytes.data()),
                                std::min<size_t>(bytes.size(), 6));
   if (start == "\x93NUMPY") return ReadNpy(bytes, source);
