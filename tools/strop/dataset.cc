@@ -2,7 +2,6 @@
 #include "dataset.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -11,6 +10,7 @@
 #include "base/throw.h"
 #include "convert.h"
 #include "data/arrays.h"
+#include "data/parse_double.h"
 #include "saturated.h"
 #include "usage.h"
 
@@ -60,10 +60,7 @@ std::map<std::string, std::string> Assignments(
 double ParseScale(const std::string& name, std::string_view text) {
   auto number = [&](std::string_view part) {
     double value = 0;
-    auto [end, error] =
-        std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || end != part.data() + part.size() ||
-        !std::isfinite(value)) {
+    if (!data::ParseDouble(part, &value) || !std::isfinite(value)) {
       ThrowUsage("--scale {}={}: wanted a number or A/B", name, text);
     }
     return value;

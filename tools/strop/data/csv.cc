@@ -7,6 +7,7 @@
 
 #include "base/throw.h"
 #include "data/arrays.h"
+#include "data/parse_double.h"
 
 namespace strop::data {
 namespace {
@@ -94,12 +95,15 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-template <class T>
-bool ParseNumber(std::string_view text, T* value) {
+bool ParseNumber(std::string_view text, double* value) {
+  return ParseDouble(Trim(text), value);
+}
+
+bool ParseNumber(std::string_view text, int64_t* value) {
   text = Trim(text);
   const char* end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, *value);
-  return !text.empty() && error == std::errc() && stop == end;
+  return error == std::errc() && stop == end;
 }
 
 // A line of names: no field is a number. One number among words is a typing
