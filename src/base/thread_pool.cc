@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/thread_pool.h"
 
-#include <pthread.h>
-#include <sched.h>
+#if defined(_M_X64) || defined(_M_ARM64)
+#include <intrin.h>
+#elif defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/throw.h"
 
 namespace strop {
@@ -24,32 +28,14 @@ constexpr int kMaxThreads = 1024;
 // loops of a step, shorter than a user would notice on a battery.
 constexpr auto kSpinTime = std::chrono::microseconds(20);
 
-// Forks that lie between this process and the one that loaded Strop. Worker
-// threads of an older generation do not exist here.
-std::atomic<uint64_t> g_generation{1};
-
-uint64_t Generation() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] {
-    g_generation.fetch_add(1, std::memory_order_relaxed);
-  });
-  (void)registered;
-  return g_generation.load(std::memory_order_relaxed);
-}
-
-// Cores this process may use: a container's CPU set counts, not the machine.
-int AvailableCores() {
-#if defined(__linux__)
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
-    return std::max(1, CPU_COUNT(&cores));
-  }
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
+// Worker threads of an older generation do not exist here. Never 0.
+uint64_t Generation() { return ForkCount() + 1; }
 
 void Pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64)
+  _mm_pause();
+#elif defined(_M_ARM64)
+  __yield();
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif

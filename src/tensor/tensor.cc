@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
+#include "base/machine.h"
 #include "base/throw.h"
 
 namespace strop {
@@ -37,19 +37,6 @@ constexpr std::array<TypeFacts, 25> kTypes = {{
 
 bool IsKnown(DataType type) {
   return static_cast<uint32_t>(type) < kTypes.size();
-}
-
-// Bytes of the machine's memory; more than that is refused at once, because
-// systems that promise memory freely end the process when it is touched.
-size_t MachineMemory() {
-  static const size_t bytes = [] {
-    const long pages = ::sysconf(_SC_PHYS_PAGES);
-    const long page = ::sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0
-               ? static_cast<size_t>(pages) * static_cast<size_t>(page)
-               : SIZE_MAX / 2;
-  }();
-  return bytes;
 }
 
 }  // namespace
@@ -120,7 +107,9 @@ OwnedTensor::OwnedTensor(const Tensor& source) {
   }
 }
 
-void OwnedTensor::Free::operator()(void* p) const { std::free(p); }
+void OwnedTensor::Free::operator()(void* p) const {
+  ::operator delete (p, std::align_val_t{kAlignment});
+}
 
 void OwnedTensor::Resize(DataType type, const Shape& shape) {
   const size_t size = DataTypeSize(type);
@@ -131,6 +120,8 @@ void OwnedTensor::Resize(DataType type, const Shape& shape) {
           DataTypeName(type), shape.ToString());
   }
   const auto count = static_cast<size_t>(shape.element_count());
+  // Refused at once: systems that promise memory freely end the process when
+  // it is touched.
   if (count > MachineMemory() / size) {
     Throw(ErrorCode::kOutOfMemory,
           "a tensor of {} {} is larger than the {} bytes of this machine",
@@ -141,7 +132,8 @@ void OwnedTensor::Resize(DataType type, const Shape& shape) {
     const size_t lines =
         std::max<size_t>((count * size + kAlignment - 1) / kAlignment, 1);
     const size_t bytes = lines * kAlignment;
-    void* const memory = std::aligned_alloc(kAlignment, bytes);
+    void* const memory =
+        ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow);
     if (!memory) {
       Throw(ErrorCode::kOutOfMemory,
             "no memory for a tensor of {} {}: {} bytes", DataTypeName(type),

@@ -2,8 +2,6 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +14,11 @@
 #include <vector>
 
 #include "strop/error.h"
+
+#if !defined(_WIN32)
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 namespace strop {
 namespace {
@@ -187,6 +190,8 @@ TEST(ThreadPool, RethrowsTheErrorOfTheCallersPart) {
   EXPECT_EQ(PartsOf(pool, 2, 1, 2).size(), 2u);
 }
 
+#if !defined(_WIN32)  // which has no fork()
+
 // The exit status of a child that runs `body`; 99 if it hangs or crashes.
 template <class Body>
 int StatusOfChild(Body body) {
@@ -248,6 +253,8 @@ TEST(ThreadPool, WorksInAChildForkedWhileALoopRuns) {
   caller.join();
   EXPECT_EQ(status, 0);
 }
+
+#endif
 
 }  // namespace
 }  // namespace strop

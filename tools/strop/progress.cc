@@ -2,11 +2,11 @@
 #include "progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+
+#include "terminal.h"
 
 namespace strop {
 namespace {
@@ -19,14 +19,6 @@ constexpr std::chrono::seconds kLineInterval(10);
 constexpr size_t kTextWidth = 74;
 constexpr size_t kMostBar = 30;
 
-size_t TerminalWidth() {
-  winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
-    return size.ws_col;
-  }
-  return 80;
-}
-
 }  // namespace
 
 std::string DurationText(double seconds) {
@@ -35,7 +27,7 @@ std::string DurationText(double seconds) {
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress() : terminal_(ErrorIsTerminal()) {}
 
 Progress::~Progress() { ClearBar(); }
 
