@@ -18,6 +18,8 @@
 #if defined(_WIN32)
 #if defined(STROP_BUILDING)
 #define STROP_EXPORT __declspec(dllexport)
+#elif defined(STROP_STATIC)
+#define STROP_EXPORT
 #else
 #define STROP_EXPORT __declspec(dllimport)
 #endif

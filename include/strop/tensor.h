@@ -186,7 +186,7 @@ class STROP_EXPORT OwnedTensor {
   }
 
  private:
-  struct Free {
+  struct STROP_EXPORT Free {
     void operator()(void* p) const;
   };
   std::unique_ptr<void, Free> memory_;
