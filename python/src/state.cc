@@ -3,6 +3,8 @@
 // CheckpointState with its two mappings, and Parameter.
 #include <nanobind/stl/variant.h>
 
+#include <cmath>
+
 #include "objects.h"
 
 namespace strop::python {
@@ -279,7 +281,7 @@ void BindProperties(nb::module_& module) {
                   "typing.SupportsIndex, /) -> None"),
           "Adds or overwrites, also with a value of another type.\n"
           "TypeError for what is no int, float or str; ValueError\n"
-          "for an int beyond 64 bits.")
+          "for an int beyond 64 bits or a float beyond 32.")
       .def("__contains__", &Contains<Properties>,
            nb::sig("def __contains__(self, name: object, /) -> bool"),
            "Whether there is a property of that name.")
@@ -307,8 +309,14 @@ void BindProperties(nb::module_& module) {
 
 Property PropertyOf(nb::handle value) {
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
-  if (PyFloat_Check(value.ptr()))
-    return static_cast<float>(nb::cast<double>(value));
+  if (PyFloat_Check(value.ptr())) {
+    const auto number = nb::cast<double>(value);
+    const auto kept = static_cast<float>(number);
+    if (std::isfinite(kept) || !std::isfinite(number)) return kept;
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("a property is a float of 32 bits, got ") +
+                    nb::str(value).c_str());
+  }
   if (PyIndex_Check(value.ptr())) {
     const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
     if (!integer.is_valid()) throw nb::python_error();

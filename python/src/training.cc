@@ -165,12 +165,21 @@ struct OptimizerObject {
   std::shared_ptr<Optimizer> optimizer;
 };
 
+// ONNX Runtime's Python binding takes the two counts the other way round, and
+// scripts exchange them because of that.
+constexpr char kCountsExchanged[] =
+    "LinearLRScheduler: warmup_step_count is above total_step_count, so that "
+    "the rate falls to 0 behind the warmup; unlike ONNX Runtime, the warmup "
+    "comes first";
+
 struct SchedulerObject {
   SchedulerObject(nb::object of, int64_t warmup, int64_t total, float rate,
                   int64_t first_step)
       : optimizer(std::move(of)) {
     if (!IsReady<OptimizerObject>(optimizer))
       throw nb::type_error("optimizer: an Optimizer is wanted");
+    if (warmup > total && PyErr_WarnEx(PyExc_UserWarning, kCountsExchanged, 1))
+      throw nb::python_error();
     auto& object = nb::cast<OptimizerObject&>(optimizer);
     object.optimizer->SetInitialLearningRate(rate);
     scheduler.emplace(object.optimizer, warmup, total, first_step);
@@ -339,7 +348,8 @@ Args:
     first_step: the optimizer's step_count where the schedule begins. With 0,
         steps of an earlier run whose state was loaded are part of it.
 
-TypeError is raised for what is no Optimizer.
+TypeError is raised for what is no Optimizer; a UserWarning tells where the
+warm-up is longer than the whole.
 
 >>> state = strop.CheckpointState.load_checkpoint("checkpoint")
 >>> module = strop.Module("training_model.onnx", state)

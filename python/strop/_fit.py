@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import pathlib
 import shutil
@@ -68,8 +69,8 @@ class FitResult:
     """A trained model, as fit returns it.
 
     module, optimizer: what was trained; training may go on with them.
-    outputs: the names of the model's own outputs, which predict returns and export keeps; none where fit was given
-        artifacts.
+    outputs: the names of the model's own outputs, which predict returns and export keeps: those of the eval model
+        beside the loss.
     history: a list for each metric of Epoch, with one float an epoch.
     stopped: "epochs", "early_stopping", "callback" or "interrupted".
     best_epoch: the epoch, from 1, whose parameters these are; 0 means the last one's, as without validation data.
@@ -241,10 +242,16 @@ def fit(
     >>> len(result.history["loss"]), result.stopped
     (5, 'epochs')
     """
-    if epochs < 1 or batch_size < 1:
-        raise InvalidArgumentError(f"epochs and batch_size are 1 or more, got {epochs} and {batch_size}")
-    if early_stopping is not None and early_stopping < 1:
-        raise InvalidArgumentError(f"early_stopping is 1 or more epochs, got {early_stopping}")
+    _check_whole("epochs", epochs, 1)
+    _check_whole("batch_size", batch_size, 1)
+    if early_stopping is not None:
+        _check_whole("early_stopping", early_stopping, 1)
+    if warmup_steps is not None:
+        _check_whole("warmup_steps", warmup_steps, 0)
+    if not isinstance(learning_rate, numbers.Real) or not 0 <= learning_rate < float("inf"):
+        raise InvalidArgumentError(f"learning_rate is a number from 0 on, got {learning_rate!r}")
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        raise InvalidArgumentError(f"callbacks is a list of functions, got {callbacks!r}")
     folder = _Folder()
     outputs = _artifacts_into(folder.name, model, loss, optimizer, weight_decay, clip_grad_norm, train, freeze)
     paths = [os.path.join(folder.name, name) for name in FILES]
@@ -271,6 +278,9 @@ def fit(
         scheduler = LinearLRScheduler(updates, warmup_steps, epochs * len(batches), learning_rate,
                                       first_step=updates.step_count)
 
+    if not outputs:  # of artifacts: what their eval model gives beside the loss
+        outputs = module.eval().output_names()[1:]
+        module.train()
     result = FitResult(module, updates, outputs, folder)
     labels = names.index("labels") if loss == "cross_entropy" and "labels" in names else None
     run = _Run(result, batches, held, scheduler, labels, epochs, early_stopping, callbacks)
@@ -321,6 +331,11 @@ def _artifacts_into(
     report = _core.generate_artifacts(model, settings, folder)
     outputs: list[str] = report["user_outputs"]
     return outputs[1:] if loss is not None else outputs
+
+
+def _check_whole(what: str, value: Any, least: int) -> None:
+    if not isinstance(value, numbers.Integral) or value < least:
+        raise InvalidArgumentError(f"{what} is a whole number from {least} on, got {value!r}")
 
 
 def _names(names: str | Sequence[str]) -> list[str]:

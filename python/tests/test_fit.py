@@ -193,6 +193,8 @@ def test_save_and_go_on_from_the_artifacts(digits, tmp_path):
     again = strop.fit(tmp_path / "artifacts", digits, epochs=1, progress=False)
     assert again.history["loss"][0] < first.history["loss"][0]
     assert again.optimizer.step_count == 3 * 7
+    assert again.outputs == ["logits"]
+    assert again.predict(digits[0]).shape == (len(digits[0]), 10)
     (tmp_path / "artifacts/checkpoints").mkdir()
     assert strop.fit(tmp_path / "artifacts", digits, progress=False).optimizer.step_count == 3 * 7
     with pytest.raises(FileNotFoundError, match=f"{tmp_path.name} .* no training_model.onnx"):
@@ -225,6 +227,12 @@ def test_plot(digits, tmp_path):
         (dict(loss="hinge"), ValueError, "hinge"),
         (dict(optimizer="lion"), ValueError, "lion"),
         (dict(epochs=0), ValueError, "epochs"),
+        (dict(epochs=1.5), ValueError, "epochs is a whole number .* 1.5"),
+        (dict(batch_size="8"), ValueError, "batch_size"),
+        (dict(warmup_steps=-1), ValueError, "warmup_steps"),
+        (dict(learning_rate="fast"), ValueError, "learning_rate .* 'fast'"),
+        (dict(learning_rate=float("nan")), ValueError, "learning_rate"),
+        (dict(callbacks=print), ValueError, "callbacks is a list"),
         (dict(train=["nobody"]), KeyError, "nobody"),
         (dict(validation=1.0), ValueError, "empty"),
         (dict(validation=1), TypeError, "validation: .* got int"),

@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -165,9 +166,11 @@ def test_properties_hold_three_types(mlp, tmp_path):
         state.properties["list"] = [1]
     with pytest.raises(TypeError):
         state.properties["list"] = np.arange(3)
-    for number in (2**63, -(2**63) - 1):
-        with pytest.raises(ValueError, match=str(number)):
+    for number in (2**63, -(2**63) - 1, 1e300, -1e300):
+        with pytest.raises(ValueError, match=re.escape(str(number))):
             state.properties["large"] = number
+    state.properties["large"] = float("inf")
+    assert state.properties["large"] == float("inf")
     with pytest.raises(KeyError):
         properties["gone"]
 
@@ -311,6 +314,11 @@ class TestErrors:
         for wrong in (None, "text", object(), {"a": 1}, images.astype(object), labels.astype("U8")):
             with pytest.raises(TypeError, match="labels"):
                 module(images, wrong)
+
+    def test_exchanged_counts_of_a_schedule(self, mlp):
+        _, _, optimizer = load(mlp)
+        with pytest.warns(UserWarning, match="warmup comes first"):
+            strop.LinearLRScheduler(optimizer, 9, 3, 1.0)
 
     def test_objects_of_another_kind(self, mlp):
         state, module, _ = load(mlp)
