@@ -26,12 +26,10 @@ const Environment& ProcessEnvironment() {
 }
 
 std::filesystem::path PathOf(nb::handle object) {
-  PyObject* path = PyOS_FSPath(object.ptr());
-  if (path == nullptr) throw nb::python_error();
-  const nb::object owner = nb::steal(path);
-  if (nb::isinstance<nb::bytes>(owner))
-    return PathFromText(nb::borrow<nb::bytes>(owner).c_str());
-  return PathFromText(nb::cast<std::string>(owner));
+  // As Python's own functions take paths: any bytes of a name, but no NUL.
+  PyObject* encoded = nullptr;
+  if (!PyUnicode_FSConverter(object.ptr(), &encoded)) throw nb::python_error();
+  return PathFromText(nb::steal<nb::bytes>(encoded).c_str());
 }
 
 }  // namespace strop::python

@@ -308,7 +308,12 @@ void BindProperties(nb::module_& module) {
 }  // namespace
 
 Property PropertyOf(nb::handle value) {
-  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (nb::isinstance<nb::str>(value)) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+    if (text == nullptr) throw nb::python_error();  // half a surrogate pair
+    return std::string(text, static_cast<size_t>(size));
+  }
   if (PyFloat_Check(value.ptr())) {
     const auto number = nb::cast<double>(value);
     const auto kept = static_cast<float>(number);

@@ -169,10 +169,24 @@ def test_properties_hold_three_types(mlp, tmp_path):
     for number in (2**63, -(2**63) - 1, 1e300, -1e300):
         with pytest.raises(ValueError, match=re.escape(str(number))):
             state.properties["large"] = number
+    with pytest.raises(ValueError, match="surrogates"):
+        state.properties["large"] = "\ud800"
     state.properties["large"] = float("inf")
     assert state.properties["large"] == float("inf")
     with pytest.raises(KeyError):
         properties["gone"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are UTF-8 there")
+def test_file_names_are_any_bytes_but_nul(mlp, tmp_path):
+    state = strop.CheckpointState.load_checkpoint(mlp.path("checkpoint"))
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    strop.CheckpointState.save_checkpoint(state, name)
+    assert os.listdir(os.fsencode(tmp_path)) == [b"caf\xe9"]
+    assert len(strop.CheckpointState.load_checkpoint(name).parameters) == len(state.parameters)
+    assert len(strop.CheckpointState.load_checkpoint(os.fsencode(name)).parameters) == len(state.parameters)
+    with pytest.raises(ValueError, match="null"):
+        strop.CheckpointState.load_checkpoint(mlp.path("checkpoint").as_posix() + "\0.old")
 
 
 def test_a_resumed_run_goes_on_bit_by_bit(mlp, tmp_path):
