@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/round.h"
 #include "ops/window.h"
+#include "providers/cpu/scratch_layout.h"
 #include "strop/execution_provider.h"
 
 namespace strop {
@@ -73,28 +73,5 @@ ConvGradSpec MakeConvGradSpec(const KernelRequest& request);
 // inputs (a flag may be bool), or images, padding included, of more than 2^31
 // elements. Empty if nothing speaks against them.
 std::string ConvDeclines(const KernelRequest& request, const ConvSpec& spec);
-
-// Places the parts of a kernel's scratch one behind the other.
-class ScratchLayout {
- public:
-  // The offset of `bytes` more bytes, 64-byte aligned.
-  size_t Add(size_t bytes) {
-    const size_t offset = total_;
-    total_ += RoundUp<size_t>(bytes, 64);
-    return offset;
-  }
-  size_t AddFloats(int64_t count) {
-    return Add(static_cast<size_t>(count) * sizeof(float));
-  }
-  size_t total() const { return total_; }
-
- private:
-  size_t total_ = 0;
-};
-
-// The i-th of `parts` nearly equal parts of [0, n) begins here.
-inline int64_t PartStart(int64_t n, int64_t parts, int64_t i) {
-  return n / parts * i + (i < n % parts ? i : n % parts);
-}
 
 }  // namespace strop
