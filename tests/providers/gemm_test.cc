@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "providers/cpu/gemm/packed_gemm.h"
+
 namespace strop {
 namespace {
 
@@ -178,6 +180,71 @@ TEST(GemmTest, ReluLetsNanThrough) {
   gemm.RunSerial({.a = a, .b = b, .c = c, .relu = true}, scratch.data());
   EXPECT_TRUE(std::isnan(c[0]) && std::isnan(c[1]) && std::isnan(c[2]));
   EXPECT_EQ(c[3], 0);
+}
+
+// A B that is packed once, for any number of rows.
+void CheckPacked(bool trans_b, int64_t m, int64_t n, int64_t k, bool accumulate,
+                 std::mt19937& generator) {
+  SCOPED_TRACE(testing::Message()
+               << (trans_b ? "T" : "N") << " m " << m << " n " << n << " k "
+               << k << " accumulate " << accumulate);
+  const int64_t lda = k + 3, ldb = (trans_b ? k : n) + 2, ldc = n + 5;
+  const auto a = RandomValues(generator, m * lda);
+  const auto b = RandomValues(generator, ldb * (trans_b ? n : k));
+  const auto before = RandomValues(generator, m * ldc);
+  auto c = before;
+  for (int64_t i = 0; i < m && !accumulate; ++i) {
+    std::fill_n(c.begin() + i * ldc, n, kNan);
+  }
+
+  const PackedGemm gemm(trans_b, n, k, ldb);
+  Scratch packed(gemm.packed_bytes());
+  for (int64_t i = gemm.panel_count() - 1; i >= 0; --i) {
+    gemm.PackPanels(b.data(), i, i + 1, packed.data());
+  }
+  gemm.Run({.m = m,
+            .a = a.data(),
+            .lda = lda,
+            .packed_b = packed.data(),
+            .c = c.data(),
+            .ldc = ldc,
+            .accumulate = accumulate});
+
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < ldc; ++j) {
+      const size_t at = i * ldc + j;
+      if (j >= n) {
+        ASSERT_EQ(c[at], before[at]);
+        continue;
+      }
+      double wanted = accumulate ? before[at] : 0;
+      double scale = 1;
+      for (int64_t l = 0; l < k; ++l) {
+        const double product = static_cast<double>(a[i * lda + l]) *
+                               (trans_b ? b[j * ldb + l] : b[l * ldb + j]);
+        wanted += product;
+        scale += std::abs(product);
+      }
+      ASSERT_NEAR(c[at], wanted, 1e-6 * scale) << "at " << i << ", " << j;
+    }
+  }
+}
+
+TEST(PackedGemmTest, AgreesWithPlainLoop) {
+  std::mt19937 generator(5);
+  const int64_t sizes[] = {0, 1, 2, 5, 13, 14, 15, 16, 17, 29, 32, 33, 65};
+  const auto pick = [&] { return sizes[generator() % std::size(sizes)]; };
+  for (int i = 0; i < 500 && !testing::Test::HasFailure(); ++i) {
+    const uint32_t bits = static_cast<uint32_t>(generator());
+    CheckPacked(bits & 1, pick(), pick(), pick(), bits & 2, generator);
+  }
+}
+
+TEST(PackedGemmTest, AgreesWithPlainLoopAcrossBlocks) {
+  std::mt19937 generator(6);
+  for (uint32_t bits = 0; bits < 4; ++bits) {
+    CheckPacked(bits & 1, 17, 70, 801, bits & 2, generator);
+  }
 }
 
 }  // namespace

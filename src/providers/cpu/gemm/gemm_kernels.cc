@@ -397,6 +397,55 @@ void RunPanels(const GemmPlan& plan, int64_t index,
   }
 }
 
+// --- A packed B
+
+// The panels of a block of k follow each other, then come those of the next.
+void PackPanels(const PackedGemmPlan& plan, const float* b, int64_t begin,
+                int64_t end, float* packed) {
+  const GemmProblem p = {.trans_b = plan.trans_b, .ldb = plan.ldb};
+  for (int64_t k = 0; k < plan.k; k += plan.kc) {
+    const int64_t kc = std::min(plan.kc, plan.k - k);
+    for (int64_t i = begin; i < end; ++i) {
+      PackPanelOfB(p, b, k, kc, i * kNr, std::min(kNr, plan.n - i * kNr),
+                   packed + i * kc * kNr);
+    }
+    packed += plan.panels * kc * kNr;
+  }
+}
+
+// A panel of B stays in the first cache while all rows pass it: A is small.
+void RunPacked(const PackedGemmPlan& plan, const PackedGemmOperands& operands) {
+  const int64_t m = operands.m;
+  const int64_t parts = (m + kMr - 1) / kMr;
+  MicroArguments arguments = {
+      .a_row = operands.lda,
+      .a_k = 1,
+      .b = reinterpret_cast<const float*>(operands.packed_b),
+      .b_k = kNr,
+      .ldc = operands.ldc};
+  int64_t k = 0;
+  do {  // once for k = 0 too: C must be written
+    arguments.k = std::min(plan.kc, plan.k - k);
+    const Store store = {.alpha = 1,
+                         .add_c = operands.accumulate || k > 0,
+                         .bias = nullptr,
+                         .bias_is_scalar = false,
+                         .relu = false};
+    for (int64_t j = 0; j < plan.n; j += kNr) {
+      arguments.columns = std::min(kNr, plan.n - j);
+      for (int64_t part = 0; part < parts; ++part) {
+        const int64_t row = PartBegin(m, parts, part);
+        const int64_t mr = PartBegin(m, parts, part + 1) - row;
+        arguments.a = operands.a + row * operands.lda + k;
+        arguments.c = operands.c + row * operands.ldc + j;
+        kMicroKernels[0][mr - 1][arguments.columns > kLanes](arguments, store);
+      }
+      arguments.b += arguments.k * kNr;
+    }
+    k += plan.kc;
+  } while (k < plan.k);
+}
+
 // --- Dot products
 
 #if HWY_TARGET == HWY_SCALAR
@@ -597,6 +646,8 @@ HWY_EXPORT(Blocking);
 HWY_EXPORT(RunPanels);
 HWY_EXPORT(RunDots);
 HWY_EXPORT(RunRow);
+HWY_EXPORT(PackPanels);
+HWY_EXPORT(RunPacked);
 }  // namespace
 
 GemmBlocking GetGemmBlocking() { return HWY_DYNAMIC_DISPATCH(Blocking)(); }
@@ -613,6 +664,16 @@ GemmTileFunction GetGemmTileFunction(GemmPath path) {
     default:
       return &HWY_DYNAMIC_DISPATCH(RunPanels);
   }
+}
+
+PackFunction GetPackFunction() {
+  GetGemmBlocking();
+  return &HWY_DYNAMIC_DISPATCH(PackPanels);
+}
+
+PackedGemmFunction GetPackedGemmFunction() {
+  GetGemmBlocking();
+  return &HWY_DYNAMIC_DISPATCH(RunPacked);
 }
 
 }  // namespace strop

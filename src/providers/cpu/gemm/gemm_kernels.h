@@ -5,6 +5,7 @@
 #pragma once
 
 #include "providers/cpu/gemm/gemm.h"
+#include "providers/cpu/gemm/packed_gemm.h"
 
 namespace strop {
 
@@ -23,6 +24,14 @@ using GemmTileFunction = void (*)(const GemmPlan& plan, int64_t tile,
                                   const GemmOperands& operands,
                                   std::byte* scratch);
 GemmTileFunction GetGemmTileFunction(GemmPath path);
+
+// Packs panels [begin, end) of B.
+using PackFunction = void (*)(const PackedGemmPlan& plan, const float* b,
+                              int64_t begin, int64_t end, float* packed);
+PackFunction GetPackFunction();
+using PackedGemmFunction = void (*)(const PackedGemmPlan& plan,
+                                    const PackedGemmOperands& operands);
+PackedGemmFunction GetPackedGemmFunction();
 
 // The i-th of `parts` nearly equal parts of [0, n) begins here.
 inline int64_t PartBegin(int64_t n, int64_t parts, int64_t i) {

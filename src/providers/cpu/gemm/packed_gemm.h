@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrix multiplication on float32, row-major, by a B that is packed once and
+// then multiplied by many A of few rows, as a recurrent network does in every
+// step:
+//
+//   C (m x n) = A (m x k) * op(B)      or, accumulating,      C += A * op(B)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strop {
+
+// What is multiplied by a PackedGemm.
+struct PackedGemmOperands {
+  int64_t m = 0;
+  const float* a = nullptr;
+  int64_t lda = 0;
+  const std::byte* packed_b = nullptr;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  bool accumulate = false;  // false: what C held is not read
+};
+
+struct PackedGemmPlan {
+  bool trans_b = false;  // B is stored as n x k
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t ldb = 0;     // elements from one stored row of B to the next
+  int64_t kc = 1;      // steps of k between visits of C
+  int64_t nr = 1;      // columns of a panel
+  int64_t panels = 0;  // of all columns
+};
+
+class PackedGemm {
+ public:
+  PackedGemm() = default;
+  PackedGemm(bool trans_b, int64_t n, int64_t k, int64_t ldb);
+
+  // Floating-point operations for m rows of A.
+  double flops(int64_t m) const;
+
+  size_t packed_bytes() const;
+  // B is packed panel by panel: each may be packed by another thread.
+  int64_t panel_count() const { return plan_.panels; }
+  void PackPanels(const float* b, int64_t begin, int64_t end,
+                  std::byte* packed) const;
+
+  // On the calling thread. An element of C is summed in the same order,
+  // whatever m is.
+  void Run(const PackedGemmOperands& operands) const;
+
+ private:
+  PackedGemmPlan plan_;
+};
+
+}  // namespace strop
