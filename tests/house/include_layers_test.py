@@ -66,7 +66,7 @@ FORBIDDEN = {("training", "autodiff"), ("training", "artifacts")}
 FENCES = [
     (r"protozero/", r"src/graph/onnx_io\w*\.(cc|h)$"),
     (r"flatbuffers/|checkpoint_generated\.h$", r"src/checkpoint/"),
-    (r"hwy/", r"src/providers/cpu/(simd|gemm|conv)/"),
+    (r"hwy/", r"src/providers/cpu/(simd|gemm|conv|recurrent)/"),
     (r"(oneapi/)?dnnl", r"src/providers/cpu/onednn/"),
     (r"(CLI|nlohmann)/|zlib\.h$", r"tools/"),
     (r"fmt/", r"(src|tools)/"),

@@ -5,6 +5,7 @@
 #include "providers/cpu/conv/kernels.h"
 #include "providers/cpu/conv/reorder.h"
 #include "providers/cpu/gemm/kernels.h"
+#include "providers/cpu/recurrent/kernels.h"
 #include "providers/cpu/simd/kernels.h"
 #ifdef STROP_WITH_ONEDNN
 #include "providers/cpu/onednn/kernels.h"
@@ -44,6 +45,14 @@ constexpr KernelEntry kKernels[] = {
     {kOnnx, "AveragePool", "pool.average", ChooseAveragePool},
     {kInternal, "AveragePoolGrad", "pool.average", ChooseAveragePoolGrad},
     {kOnnx, "GlobalAveragePool", "pool.average", ChooseGlobalAveragePool},
+
+    // Recurrent networks
+    {kOnnx, "LSTM", "recurrent.lstm", ChooseLstm},
+    {kMicrosoft, "LSTMTraining", "recurrent.lstm", ChooseLstm},
+    {kMicrosoft, "LSTMGrad", "recurrent.lstm", ChooseLstmGrad},
+    {kOnnx, "GRU", "recurrent.gru", ChooseGru},
+    {kMicrosoft, "GRUTraining", "recurrent.gru", ChooseGru},
+    {kMicrosoft, "GRUGrad", "recurrent.gru", ChooseGruGrad},
 
     // Layouts
     {kInternal, "Reorder", "reorder", ChooseReorder},
