@@ -125,8 +125,9 @@ class STROP_EXPORT Module {
   std::string DescribePlan(bool training, std::span<const Tensor> inputs,
                            PlanFormat format);
 
-  // Writes what enable_profiling collected as a Chrome trace. Throws
-  // kFailedState where it is off.
+  // What enable_profiling collected, as a Chrome trace: JSON of one event for
+  // each kernel and step. Throw kFailedState where it is off.
+  std::string Profile() const;
   void WriteProfile(const std::filesystem::path& path) const;
 
  private:

@@ -12,6 +12,10 @@ namespace strop {
 // Bytes of memory; more than any request where the system does not say.
 size_t MachineMemory();
 
+// The most bytes of memory that this process has held at a time; 0 where the
+// system does not say.
+size_t PeakResidentBytes();
+
 // Cores this process may use: a container's CPU set counts, not the machine.
 int AvailableCores();
 

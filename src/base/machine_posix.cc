@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,17 @@ size_t MachineMemory() {
                : SIZE_MAX / 2;
   }();
   return bytes;
+}
+
+size_t PeakResidentBytes() {
+  struct rusage usage = {};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+#if defined(__APPLE__)
+  constexpr size_t kUnit = 1;
+#else
+  constexpr size_t kUnit = 1024;
+#endif
+  return static_cast<size_t>(usage.ru_maxrss) * kUnit;
 }
 
 int AvailableCores() {

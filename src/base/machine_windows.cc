@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <windows.h>
+// After windows.h:
+#include <psapi.h>
 
 #include <algorithm>
 #include <bit>
@@ -18,6 +20,14 @@ size_t MachineMemory() {
                : SIZE_MAX / 2;
   }();
   return bytes;
+}
+
+size_t PeakResidentBytes() {
+  PROCESS_MEMORY_COUNTERS counters = {};
+  return ::K32GetProcessMemoryInfo(::GetCurrentProcess(), &counters,
+                                   sizeof(counters))
+             ? counters.PeakWorkingSetSize
+             : 0;
 }
 
 int AvailableCores() {

@@ -135,12 +135,16 @@ class Module::Impl {
                                        : strop::DescribePlan(plan);
   }
 
-  void WriteProfile(const std::filesystem::path& path) const {
+  std::string Profile() const {
     if (session_.profiler() == nullptr) {
       Throw(ErrorCode::kFailedState,
-            "WriteProfile: SessionOptions::enable_profiling is not set");
+            "no profile: SessionOptions::enable_profiling is not set");
     }
-    const std::string trace = session_.profiler()->ToJson();
+    return session_.profiler()->ToJson();
+  }
+
+  void WriteProfile(const std::filesystem::path& path) const {
+    const std::string trace = Profile();
     const FileToWrite file = {.path = path,
                               .parts = {std::as_bytes(std::span(trace))}};
     session_.environment().files().Write({&file, 1});
@@ -317,6 +321,8 @@ std::string Module::DescribePlan(bool training, std::span<const Tensor> inputs,
                                  PlanFormat format) {
   return impl_->DescribePlan(training, inputs, format);
 }
+
+std::string Module::Profile() const { return impl_->Profile(); }
 
 void Module::WriteProfile(const std::filesystem::path& path) const {
   impl_->WriteProfile(path);

@@ -100,6 +100,45 @@ TEST(Program, AFixedBatchSizeLeavesTheRestOut) {
       << result.err;
 }
 
+TEST(Program, MeasuresStepsAndWritesNothing) {
+  GoldenCase golden("mlp_ce_adamw");
+  TemporaryFolder folder;
+  std::filesystem::copy(golden.folder, folder / "mlp");
+  const std::string mlp = (folder / "mlp").string();
+  const auto files = [&] {
+    const std::filesystem::directory_iterator all(mlp);
+    return std::distance(begin(all), end(all));
+  };
+  const auto count = files();
+  const std::string checkpoint = ReadText(folder / "mlp/checkpoint");
+  ProgramResult result =
+      RunProgram({"bench", mlp, "--steps", "3", "--threads", "1", "--json"});
+  ExpectSuccess(result);
+  const Json report = Json::parse(result.out);
+  EXPECT_EQ(report["steps"], 3);
+  EXPECT_EQ(report["threads"], 1);
+  EXPECT_LE(report["step_best_ms"], report["step_median_ms"]);
+  EXPECT_GT(report["first_step_ms"], report["step_best_ms"]);
+  EXPECT_GT(report["plan_bytes"], 0);
+  EXPECT_GT(report["peak_resident_bytes"], report["plan_bytes"]);
+  double shares = 0;
+  std::map<std::string, double> calls;
+  for (const Json& row : report["ops"]) {
+    shares += row["share"].get<double>();
+    calls[row["op"]] += row["calls"].get<double>();
+  }
+  EXPECT_NEAR(shares, 1, 1e-6);
+  EXPECT_NEAR(calls["Gemm"] + calls["GemmAccumulate"], 5, 1e-6);
+  EXPECT_NEAR(calls["(optimizer)"], 1, 1e-6);
+  EXPECT_EQ(files(), count);
+  EXPECT_EQ(ReadText(folder / "mlp/checkpoint"), checkpoint);
+
+  result = RunProgram({"bench", mlp, "--steps", "1"});
+  ExpectSuccess(result);
+  EXPECT_NE(result.out.find("step        median"), std::string::npos);
+  EXPECT_EQ(RunProgram({"bench", mlp, "--steps", "0"}).exit_code, 2);
+}
+
 TEST(Program, InspectsAFolder) {
   GoldenCase golden("mlp_ce_adamw");
   const ProgramResult result =

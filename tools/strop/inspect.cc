@@ -8,6 +8,7 @@
 #include "base/path_text.h"
 #include "base/throw.h"
 #include "data/arrays.h"
+#include "example_inputs.h"
 #include "inspect_report.h"
 #include "progress.h"
 #include "strop/environment.h"
@@ -25,55 +26,9 @@ struct InspectOptions {
   std::filesystem::path source, checkpoint, dump;
   bool plan = false;
   bool json = false;
-  int64_t batch_size = 32;
-  std::vector<std::string> shapes;  // NAME=1x28x28
+  ExampleShapes shapes;
   int threads = 0;
 };
-
-// Zeros for each input: only types and shapes matter for a plan. Open
-// dimensions are the batch size (the first) or 1, unless --shape says more.
-std::vector<OwnedTensor> ExampleInputs(std::span<const Module::InputInfo> infos,
-                                       const InspectOptions& options) {
-  std::map<std::string, std::vector<int64_t>> given;
-  for (const std::string& text : options.shapes) {
-    auto [name, shape] = SplitAssignment("--shape", text);
-    std::vector<int64_t>& dims = given[name];
-    for (const std::string& part : CLI::detail::split(shape, 'x')) {
-      const std::string fault = WholeNumber(0)(part);
-      if (!fault.empty()) {
-        ThrowUsage("--shape {}: wanted NAME=1x28x28; {}", text, fault);
-      }
-      dims.push_back(std::stoll(part));
-    }
-  }
-  for (const auto& [name, dims] : given) {
-    const bool known = std::ranges::any_of(
-        infos, [&](const auto& info) { return info.name == name; });
-    if (known) continue;
-    std::string names;
-    for (const Module::InputInfo& info : infos) {
-      names += (names.empty() ? "" : ", ") + info.name;
-    }
-    ThrowUsage("--shape {}: there is no such input; there are {}", name, names);
-  }
-  std::vector<OwnedTensor> inputs;
-  for (const Module::InputInfo& info : infos) {
-    std::vector<int64_t> dims = info.dims;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      if (dims[i] < 0) dims[i] = i == 0 ? options.batch_size : 1;
-    }
-    if (auto it = given.find(info.name); it != given.end()) {
-      dims = it->second;
-    } else if (!info.has_shape) {
-      ThrowUsage(
-          "--plan: the shape of input \"{}\" is not known; give "
-          "--shape {}=...",
-          info.name, info.name);
-    }
-    inputs.emplace_back(info.type, Shape(dims));
-  }
-  return inputs;
-}
 
 std::vector<Tensor> Views(const std::vector<OwnedTensor>& tensors) {
   return {tensors.begin(), tensors.end()};
@@ -91,7 +46,7 @@ std::vector<std::pair<std::string, std::string>> Plans(
   FileSystem& files = environment.files();
   if (!files.IsDirectory(options.source)) {
     Inference inference(options.source, session, environment);
-    const auto inputs = ExampleInputs(inference.inputs(), options);
+    const auto inputs = ExampleInputs(inference.inputs(), options.shapes);
     return {
         {"inference", inference.DescribePlan(Views(inputs), Format(options))}};
   }
@@ -100,12 +55,12 @@ std::vector<std::pair<std::string, std::string>> Plans(
       artifacts.CheckpointToUse(options.checkpoint, files), environment);
   Module module(artifacts.models(), &state, session, environment);
   std::vector<std::pair<std::string, std::string>> plans;
-  const auto train = ExampleInputs(module.TrainingInputs(), options);
+  const auto train = ExampleInputs(module.TrainingInputs(), options.shapes);
   plans.emplace_back(
       "train",
       module.DescribePlan(/*training=*/true, Views(train), Format(options)));
   if (artifacts.eval) {
-    const auto eval = ExampleInputs(module.EvalInputs(), options);
+    const auto eval = ExampleInputs(module.EvalInputs(), options.shapes);
     plans.emplace_back(
         "eval",
         module.DescribePlan(/*training=*/false, Views(eval), Format(options)));
@@ -114,7 +69,7 @@ std::vector<std::pair<std::string, std::string>> Plans(
 }
 
 void CheckOptions(const InspectOptions& options, FileSystem& files) {
-  if (!options.shapes.empty() && !options.plan) {
+  if (!options.shapes.given.empty() && !options.plan) {
     ThrowUsage("--shape goes with --plan");
   }
   WriteGuard guard;
@@ -174,12 +129,7 @@ void AddInspectVerb(CLI::App& app, int* exit_code) {
   verb->add_flag("--plan", options->plan,
                  "Show the steps that run: kernels, why others declined, "
                  "layouts, memory");
-  verb->add_option("--batch-size", options->batch_size,
-                   "Batch size of the plan (default 32)")
-      ->check(WholeNumber(1));
-  verb->add_option("--shape", options->shapes, "Shape of an input for the plan")
-      ->type_name("NAME=1x28x28")
-      ->allow_extra_args(false);
+  AddExampleShapes(*verb, &options->shapes);
   verb->add_flag("--json", options->json, "Print JSON");
   verb->add_option("--dump", options->dump,
                    "Write parameters, moments or initializers to this .npz")

@@ -18,7 +18,7 @@ constexpr AddVerb kVerbs[] = {
 #ifndef STROP_NO_AUTODIFF
     AddCheckVerb, AddPrepareVerb,
 #endif
-    AddTrainVerb, AddEvalVerb,    AddExportVerb, AddInspectVerb};
+    AddTrainVerb, AddEvalVerb,    AddExportVerb, AddInspectVerb, AddBenchVerb};
 
 int Fail(const char* text, int exit_code) {
   std::fflush(stdout);

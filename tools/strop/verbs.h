@@ -12,6 +12,7 @@ void AddTrainVerb(CLI::App& app, int* exit_code);
 void AddEvalVerb(CLI::App& app, int* exit_code);
 void AddExportVerb(CLI::App& app, int* exit_code);
 void AddInspectVerb(CLI::App& app, int* exit_code);
+void AddBenchVerb(CLI::App& app, int* exit_code);
 #ifndef STROP_NO_AUTODIFF
 void AddPrepareVerb(CLI::App& app, int* exit_code);
 void AddCheckVerb(CLI::App& app, int* exit_code);
