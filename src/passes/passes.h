@@ -13,11 +13,17 @@ namespace strop {
 void RemoveIdentity(Graph& graph);
 void UseReluOutput(Graph& graph);
 void NamePoolShapes(Graph& graph);
+void NameExpandedShapes(Graph& graph);
+void NameSplitSizes(Graph& graph);
 void NamePeepholes(Graph& graph);
 void FuseGemm(Graph& graph);
 void FuseGelu(Graph& graph);
 void FuseLayerNorm(Graph& graph);
 void FuseAccumulate(Graph& graph);
+void FuseClipGrad(Graph& graph);
+void FuseBatchNorm(Graph& graph);
+void FuseConv(Graph& graph);
+void PoolBeforeRelu(Graph& graph);
 void WriteBatchNormStatistics(Graph& graph);
 // Initializers that are declared as inputs too (IR 3) have their value alone.
 void UndeclareInitializers(Graph& graph);

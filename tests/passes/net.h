@@ -21,16 +21,13 @@ class Net {
 
   ValueId Input(const char* name, std::vector<int64_t> dims = {},
                 DataType type = DataType::kFloat32) {
-    std::vector<Dimension> sizes;
-    for (int64_t dim : dims) {
-      Dimension& size = sizes.emplace_back();
-      if (dim >= 0) {
-        size.value = dim;
-      } else {
-        size.symbol = "n";
-      }
-    }
-    return graph.AddInput(name, ValueType::OfTensor(type, std::move(sizes)));
+    return graph.AddInput(name, ValueType::OfTensor(type, Sizes(dims)));
+  }
+
+  // -1: the symbol n.
+  void SetDims(ValueId value, const std::vector<int64_t>& dims) {
+    graph.value(value).type =
+        ValueType::OfTensor(DataType::kFloat32, Sizes(dims));
   }
 
   std::vector<ValueId> Op(const char* op, std::vector<ValueId> inputs,
@@ -73,6 +70,20 @@ class Net {
   }
 
   Graph graph;
+
+ private:
+  static std::vector<Dimension> Sizes(const std::vector<int64_t>& dims) {
+    std::vector<Dimension> sizes;
+    for (int64_t dim : dims) {
+      Dimension& size = sizes.emplace_back();
+      if (dim >= 0) {
+        size.value = dim;
+      } else {
+        size.symbol = "n";
+      }
+    }
+    return sizes;
+  }
 };
 
 }  // namespace strop

@@ -4,10 +4,11 @@
 // its gradient. X is (N, C, ...), or (N) with one channel; everything else
 // has one number per channel. With spatial = 0, which opsets 6 to 8 have,
 // every position of every channel counts as a channel.
+#include "ops/nn/batch_norm.h"
+
 #include <cmath>
 
 #include "ops/gradient.h"
-#include "ops/op_util.h"
 
 namespace strop::ops {
 namespace {
@@ -43,6 +44,8 @@ bool UsesBatchStatistics(const Context& c) {
   return false;
 }
 
+}  // namespace
+
 // X, scale, bias, mean, variance: three types of floats
 void InferBatchNorm(InferContext& c) {
   const TensorInfo& x = c.input(0);
@@ -58,6 +61,8 @@ void InferBatchNorm(InferContext& c) {
     c.SetOutput(i, c.input(3).type, channels);
   }
 }
+
+namespace {
 
 // Calls run(data + offset, inner) for the parts of one channel.
 template <class F>
@@ -94,10 +99,10 @@ Moments<T> ChannelMoments(const BatchNormSizes& s, int64_t channel,
   return m;
 }
 
-// What outputs 3 and 4 hold: mean and either variance or 1 / sqrt(variance +
-// epsilon).
-template <class T, bool saves_inverse>
-void BatchNorm(const KernelContext& c) {
+}  // namespace
+
+template <class T>
+void BatchNorm(const KernelContext& c, bool saves_inverse) {
   const BatchNormSizes s = ReadSizes(c.node(), c.input(0).shape());
   const bool batch_statistics = UsesBatchStatistics(c);
   if (batch_statistics && s.count() == 0) {
@@ -138,6 +143,9 @@ void BatchNorm(const KernelContext& c) {
                 });
 }
 
+template void BatchNorm<float>(const KernelContext&, bool);
+template void BatchNorm<double>(const KernelContext&, bool);
+
 // dY, X, scale, saved mean, saved 1 / sqrt(variance + epsilon)
 void InferBatchNormGrad(InferContext& c) {
   RequireSame(c, 0, 1);
@@ -156,9 +164,8 @@ void InferBatchNormGrad(InferContext& c) {
 //   dbias = sum(dy), dscale = sum(dy x^),
 //   dx = scale inverse (dy - dbias / n - x^ dscale / n)
 template <class T>
-void BatchNormGrad(const KernelContext& c) {
+void BatchNormGrad(const KernelContext& c, const T* dy) {
   const BatchNormSizes s = ReadSizes(c.node(), c.input(1).shape());
-  const T* dy = c.in<T>(0).data();
   const T* x = c.in<T>(1).data();
   const auto scale = c.in<T>(2), mean = c.in<T>(3), inverse = c.in<T>(4);
   T* dx = c.has_output(0) ? c.out<T>(0).data() : nullptr;
@@ -195,7 +202,12 @@ void BatchNormGrad(const KernelContext& c) {
                 });
 }
 
+template void BatchNormGrad<float>(const KernelContext&, const float*);
+template void BatchNormGrad<double>(const KernelContext&, const double*);
+
 // --- Gradients
+
+namespace {
 
 // Outputs 3 and 4 are the statistics of the batch.
 void BatchNormInternalGradient(GradientContext& c) {
@@ -267,7 +279,8 @@ extern constexpr OpDef kBatchNormalization = {
     .outputs = {1, 5},
     .infer = InferBatchNorm,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { BatchNorm<T, false>(c); }),
+        []<class T>(const KernelContext& c) { BatchNorm<T>(c, false); }),
+    .may_overwrite = {0},
     .gradient = Rule(BatchNormalizationGradient),
     .mixes_floats = true};
 
@@ -282,7 +295,8 @@ extern constexpr OpDef kBatchNormInternal = {
     .outputs = {1, 5},
     .infer = InferBatchNorm,
     .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { BatchNorm<T, true>(c); }),
+        []<class T>(const KernelContext& c) { BatchNorm<T>(c, true); }),
+    .may_overwrite = {0},
     .gradient = Rule(BatchNormInternalGradient),
     .stops_gradient = {3, 4},
     .mixes_floats = true};
@@ -293,8 +307,11 @@ extern constexpr OpDef kBatchNormalizationGrad = {
     .inputs = {5, 5},
     .outputs = {0, 3},
     .infer = InferBatchNormGrad,
-    .reference = Instantiate<Floats>(
-        []<class T>(const KernelContext& c) { BatchNormGrad<T>(c); }),
+    .reference = Instantiate<Floats>([]<class T>(const KernelContext& c) {
+      BatchNormGrad<T>(c, c.in<T>(0).data());
+    }),
+    // A channel is summed before it is written.
+    .may_overwrite = {0, 1},
     .mixes_floats = true};
 
 }  // namespace strop::ops

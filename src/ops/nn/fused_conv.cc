@@ -62,4 +62,13 @@ extern constexpr OpDef kFusedConv = {
         []<class T>(const KernelContext& c) { FusedConv<T>(c); }),
     .gradient = Rule(FromFormula<FusedConvFormula>)};
 
+// The same, made for this run from nodes through which no gradient passes.
+extern constexpr OpDef kInternalFusedConv = {
+    .name = "FusedConv",
+    .domain = kInternal,
+    .inputs = {2, 4},
+    .infer = InferFusedConv,
+    .reference = Instantiate<Floats>(
+        []<class T>(const KernelContext& c) { FusedConv<T>(c); })};
+
 }  // namespace strop::ops

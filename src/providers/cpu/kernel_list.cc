@@ -39,6 +39,15 @@ constexpr KernelEntry kKernels[] = {
     {kMicrosoft, "ConvGrad", "gemm.conv", ChooseGemmConvGrad},
     {kInternal, "ConvGradAccumulate", "gemm.conv", ChooseGemmConvGrad},
 
+#ifdef STROP_WITH_ONEDNN
+    {kInternal, "FusedConv", "onednn.conv", ChooseOneDnnConv},
+    {kMicrosoft, "FusedConv", "onednn.conv", ChooseOneDnnConv},
+#endif
+    {kInternal, "FusedConv", "conv.fused", ChooseFusedConv},
+    {kMicrosoft, "FusedConv", "conv.fused", ChooseFusedConv},
+    {kOnnx, "ConvTranspose", "conv.transpose", ChooseConvTranspose},
+    {kMicrosoft, "ConvTransposeGrad", "conv.transpose", ChooseConvTransposeGrad},
+
     // Pooling
     {kOnnx, "MaxPool", "pool.max", ChooseMaxPool},
     {kInternal, "MaxPoolGrad", "pool.max", ChooseMaxPoolGrad},
@@ -54,8 +63,20 @@ constexpr KernelEntry kKernels[] = {
     {kMicrosoft, "GRUTraining", "recurrent.gru", ChooseGru},
     {kMicrosoft, "GRUGrad", "recurrent.gru", ChooseGruGrad},
 
+    // Normalization
+    {kOnnx, "BatchNormalization", "batchnorm", ChooseBatchNorm},
+    {kMicrosoft, "BatchNormInternal", "batchnorm", ChooseBatchNorm},
+    {kInternal, "BatchNormActivation", "batchnorm", ChooseBatchNorm},
+    {kMicrosoft, "BatchNormalizationGrad", "batchnorm", ChooseBatchNormGrad},
+    {kInternal, "BatchNormActivationGrad", "batchnorm", ChooseBatchNormGrad},
+
     // Layouts
     {kInternal, "Reorder", "reorder", ChooseReorder},
+    {kOnnx, "Concat", "copy.concat", ChooseConcat},
+    {kMicrosoft, "ConcatTraining", "copy.concat", ChooseConcat},
+    {kOnnx, "Split", "copy.split", ChooseSplit},
+    {kMicrosoft, "SplitTraining", "copy.split", ChooseSplit},
+    {kInternal, "ExpandLike", "copy.expand", ChooseExpandLike},
 
     // Elementwise
     {kOnnx, "Relu", "simd", ChooseUnary<UnaryOperation::kRelu>},
@@ -66,7 +87,10 @@ constexpr KernelEntry kKernels[] = {
     {kOnnx, "Log", "simd", ChooseUnary<UnaryOperation::kLog>},
     {kOnnx, "Tanh", "simd", ChooseUnary<UnaryOperation::kTanh>},
     {kOnnx, "Sigmoid", "simd", ChooseUnary<UnaryOperation::kSigmoid>},
+    {kOnnx, "Clip", "simd", ChooseClip},
+    {kInternal, "ClipGrad", "simd", ChooseClipGrad},
     {kOnnx, "Add", "simd", ChooseBinary<BinaryOperation::kAdd>},
+    {kOnnx, "Sum", "simd", ChooseBinary<BinaryOperation::kAdd>},
     {kOnnx, "Sub", "simd", ChooseBinary<BinaryOperation::kSub>},
     {kOnnx, "Mul", "simd", ChooseBinary<BinaryOperation::kMul>},
     {kOnnx, "Div", "simd", ChooseBinary<BinaryOperation::kDiv>},
@@ -94,5 +118,23 @@ constexpr KernelEntry kKernels[] = {
 }  // namespace
 
 std::span<const KernelEntry> KernelList() { return kKernels; }
+
+KernelChoice ChooseFromList(const KernelRequest& request) {
+  std::string reasons;
+  for (const KernelEntry& entry : kKernels) {
+    if (entry.op != request.op.name || entry.domain != request.op.domain) {
+      continue;
+    }
+    KernelChoice choice = entry.choose(request);
+    if (choice.kernel) {
+      if (choice.name.empty()) choice.name = entry.name;
+      return choice;
+    }
+    if (!reasons.empty()) reasons += "; ";
+    reasons.append(entry.name).append(": ").append(choice.reason);
+  }
+  return KernelChoice::Decline(reasons.empty() ? "no kernel for this op"
+                                               : std::move(reasons));
+}
 
 }  // namespace strop

@@ -28,4 +28,7 @@ struct KernelEntry {
 // Best first: of several entries for an op the first that accepts serves.
 std::span<const KernelEntry> KernelList();
 
+// The first kernel that accepts, with its name, or the reasons of all.
+KernelChoice ChooseFromList(const KernelRequest& request);
+
 }  // namespace strop

@@ -39,6 +39,20 @@ std::vector<DepthwiseSpan> Spans(const ops::Window& w, size_t axis) {
   return spans;
 }
 
+// Finds the columns whose windows lie inside.
+void FindInner(DepthwisePlan& plan) {
+  const auto inside = [&](int64_t o) {
+    const DepthwiseSpan& column = plan.columns[static_cast<size_t>(o)];
+    return column.first == 0 && column.last == plan.kernel_w;
+  };
+  const int64_t width = static_cast<int64_t>(plan.columns.size());
+  int64_t o = 0;
+  while (o < width && !inside(o)) ++o;
+  plan.inner_begin = o;
+  while (o < width && inside(o)) ++o;
+  plan.inner_end = o;
+}
+
 DepthwisePlan MakePlan(const ConvSpec& spec, Layout layout) {
   const ops::Window& w = spec.window;
   const size_t last = w.rank - 1;
@@ -47,6 +61,7 @@ DepthwisePlan MakePlan(const ConvSpec& spec, Layout layout) {
   plan.input_w = w.input[last];
   plan.kernel_w = w.kernel[last];
   plan.dilation_w = w.dilation[last];
+  plan.stride_w = w.stride[last];
   plan.columns = Spans(w, last);
   plan.rows = {{0, 0, 1}};
   if (w.rank == 2) {
@@ -55,7 +70,24 @@ DepthwisePlan MakePlan(const ConvSpec& spec, Layout layout) {
     plan.dilation_h = w.dilation[0];
     plan.rows = Spans(w, 0);
   }
+  FindInner(plan);
   return plan;
+}
+
+bool HasStrides(const ConvSpec& spec) {
+  const ops::Window& w = spec.window;
+  return w.stride[0] != 1 || (w.rank == 2 && w.stride[1] != 1);
+}
+
+// Without strides dX comes from dY as Y does from X, by the flipped kernel:
+// element i of dX is the sum of w[k] dY[i + pad - k dilation].
+ConvSpec Flipped(ConvSpec spec) {
+  ops::Window& w = spec.window;
+  std::swap(w.input, w.output);
+  for (size_t i = 0; i < w.rank; ++i) {
+    w.pad_begin[i] = (w.kernel[i] - 1) * w.dilation[i] - w.pad_begin[i];
+  }
+  return spec;
 }
 
 // Where the kernels find a block of channels of an image, and its weights.
@@ -76,13 +108,14 @@ class DepthwiseBase : public Kernel {
   }
 
   // packed[tap][channel] = w[channel][tap] for a block; zero padded.
-  void PackBlock(const float* w, int64_t b, float* packed) const {
+  void PackBlock(const float* w, int64_t b, bool flipped, float* packed) const {
     const int64_t size = plan_.block(), taps = plan_.taps();
     const int64_t real = std::min(size, spec_.channels - b * size);
     std::fill_n(packed, taps * size, 0.0f);
     for (int64_t c = 0; c < real; ++c) {
       for (int64_t tap = 0; tap < taps; ++tap) {
-        packed[tap * size + c] = w[(b * size + c) * taps + tap];
+        const int64_t from = flipped ? taps - 1 - tap : tap;
+        packed[tap * size + c] = w[(b * size + c) * taps + from];
       }
     }
   }
@@ -98,10 +131,11 @@ class DepthwiseBase : public Kernel {
                         });
   }
 
-  void PackAll(const KernelContext& context, const float* w) const {
+  void PackAll(const KernelContext& context, const float* w,
+               bool flipped = false) const {
     float* packed = reinterpret_cast<float*>(context.scratch());
     for (int64_t b = 0; b < blocks_; ++b) {
-      PackBlock(w, b, packed + b * block_weights());
+      PackBlock(w, b, flipped, packed + b * block_weights());
     }
   }
 
@@ -153,27 +187,29 @@ class DepthwiseConvGrad final : public DepthwiseBase {
   DepthwiseConvGrad(const ConvGradSpec& grad, Layout layout)
       : DepthwiseBase(grad.conv, layout),
         grad_(grad),
+        flips_(!HasStrides(grad.conv)),
+        flipped_(flips_ ? MakePlan(Flipped(grad.conv), layout) : plan_),
+        run_forward_(GetDepthwiseForward(layout)),
         run_backward_(GetDepthwiseBackward(layout)),
         run_weights_(GetDepthwiseWeights(layout)) {}
 
+  // Weights, then the sums of dW.
   size_t scratch_bytes() const {
-    return static_cast<size_t>(blocks_ * block_weights()) * sizeof(float);
+    return static_cast<size_t>(2 * blocks_ * block_weights()) * sizeof(float);
   }
 
+  // A thread takes a block of channels through all images: dY, read for dX,
+  // is still in its cache for dW. With few blocks dX is cut by images too.
   void Run(const KernelContext& context) override {
     const bool overwrite = grad_.Overwrites(context);
     const float* dy = Input(context, 0);
-    if (grad_.has_dx) {
-      PackAll(context, Input(context, 2));
-      const float* weights = reinterpret_cast<float*>(context.scratch());
-      float* dx = static_cast<float*>(context.output(0).data());
-      ForEachBlock(context, [&](int64_t i, int64_t b) {
-        run_backward_(plan_, dy + i * plan_.output_count(),
-                      weights + b * block_weights(),
-                      dx + i * plan_.input_count());
-      });
+    if (grad_.has_dx) PackAll(context, Input(context, 2), flips_);
+    const bool apart = grad_.has_dx && blocks_ < context.num_threads();
+    if (apart) {
+      ForEachBlock(context,
+                   [&](int64_t i, int64_t b) { RunDx(context, i, b); });
     }
-    if (grad_.has_dw) RunDw(context, overwrite);
+    if (grad_.has_dw || !apart) RunBlocks(context, !apart, overwrite);
     if (grad_.has_db) {
       BiasGradient(context, grad_.dy_shape, plan_.layout, dy, overwrite,
                    grad_.db(context));
@@ -181,21 +217,37 @@ class DepthwiseConvGrad final : public DepthwiseBase {
   }
 
  private:
-  // A thread sums a block of channels over all images.
-  void RunDw(const KernelContext& context, bool overwrite) {
-    float* sums = reinterpret_cast<float*>(context.scratch());
+  void RunDx(const KernelContext& context, int64_t i, int64_t b) const {
+    const float* weights =
+        reinterpret_cast<float*>(context.scratch()) + b * block_weights();
+    const float* dy = Input(context, 0) + i * plan_.output_count();
+    float* dx =
+        static_cast<float*>(context.output(0).data()) + i * plan_.input_count();
+    if (flips_) {
+      run_forward_(flipped_, dy, weights, /*bias=*/nullptr, dx);
+    } else {
+      run_backward_(plan_, dy, weights, dx);
+    }
+  }
+
+  void RunBlocks(const KernelContext& context, bool dx, bool overwrite) const {
+    float* sums =
+        reinterpret_cast<float*>(context.scratch()) + blocks_ * block_weights();
+    dx = dx && grad_.has_dx;
     context.ParallelFor(
-        blocks_, cost() * static_cast<double>(spec_.batch),
+        blocks_, 2 * cost() * static_cast<double>(spec_.batch),
         [&](int64_t begin, int64_t end) {
           for (int64_t b = begin; b < end; ++b) {
             float* sum = sums + b * block_weights();
             std::fill_n(sum, block_weights(), 0.0f);
             for (int64_t n = 0; n < spec_.batch; ++n) {
               const int64_t i = n * blocks_ + b;
+              if (dx) RunDx(context, i, b);
+              if (!grad_.has_dw) continue;
               run_weights_(plan_, Input(context, 1) + i * plan_.input_count(),
                            Input(context, 0) + i * plan_.output_count(), sum);
             }
-            StoreDw(b, sum, overwrite, grad_.dw(context));
+            if (grad_.has_dw) StoreDw(b, sum, overwrite, grad_.dw(context));
           }
         });
   }
@@ -213,6 +265,9 @@ class DepthwiseConvGrad final : public DepthwiseBase {
   }
 
   ConvGradSpec grad_;
+  bool flips_;
+  DepthwisePlan flipped_;  // from dY to dX
+  DepthwiseForward run_forward_;
   DepthwiseBackward run_backward_;
   DepthwiseWeights run_weights_;
 };

@@ -7,6 +7,8 @@
 #define HWY_TARGET_INCLUDE "providers/cpu/conv/depthwise_loops.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+// After highway.h:
+#include "providers/cpu/conv/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strop {
@@ -26,24 +28,93 @@ HWY_INLINE void ForEachTap(const DepthwisePlan& plan, const DepthwiseSpan& row,
   }
 }
 
+// Where the nine taps of a kernel of 3 x 3 lie, seen from the first.
+struct NineTaps {
+  int64_t at[9];
+
+  NineTaps(const DepthwisePlan& plan, int64_t block) {
+    for (int64_t i = 0; i < 9; ++i) {
+      at[i] =
+          (i / 3 * plan.dilation_h * plan.input_w + i % 3 * plan.dilation_w) *
+          block;
+    }
+  }
+};
+
+HWY_INLINE bool HasNineTaps(const DepthwisePlan& plan) {
+  return plan.kernel_h == 3 && plan.kernel_w == 3;
+}
+
+// The first tap of an output in the input.
+HWY_INLINE int64_t FirstTap(const DepthwisePlan& plan, const DepthwiseSpan& row,
+                            int64_t column) {
+  return row.start * plan.input_w +
+         plan.columns[static_cast<size_t>(column)].start;
+}
+
+// Calls any(first, last) for the columns of a row that need care and inner(
+// first, last) for those that do not.
+template <class Any, class Inner>
+HWY_INLINE void ForEachStretch(const DepthwisePlan& plan,
+                               const DepthwiseSpan& row, Any&& any,
+                               Inner&& inner) {
+  const int64_t width = static_cast<int64_t>(plan.columns.size());
+  if (HasNineTaps(plan) && plan.IsInner(row) &&
+      plan.inner_begin < plan.inner_end) {
+    any(0, plan.inner_begin);
+    inner(plan.inner_begin, plan.inner_end);
+    any(plan.inner_end, width);
+  } else {
+    any(0, width);
+  }
+}
+
 template <int kBlock>
 void ForwardLoop(const DepthwisePlan& plan, const float* x, const float* w,
                  const float* bias, float* y) {
   const hn::CappedTag<float, kBlock> d;
   const size_t step = hn::Lanes(d);
+  const int64_t width = static_cast<int64_t>(plan.columns.size());
+  const int64_t stride = plan.stride_w * kBlock;
+  const NineTaps nine(plan, kBlock);
   for (const DepthwiseSpan& row : plan.rows) {
-    for (const DepthwiseSpan& column : plan.columns) {
-      for (size_t v = 0; v < kBlock; v += step) {
-        auto sum = bias ? hn::LoadU(d, bias + v) : hn::Zero(d);
-        ForEachTap(
-            plan, row, column, [&](int64_t tap, int64_t position) HWY_ATTR {
-              sum = hn::MulAdd(hn::LoadU(d, w + tap * kBlock + v),
-                               hn::LoadU(d, x + position * kBlock + v), sum);
-            });
-        hn::StoreU(sum, d, y + v);
-      }
-      y += kBlock;
+    for (size_t v = 0; v < kBlock; v += step) {
+      const auto start = bias ? hn::LoadU(d, bias + v) : hn::Zero(d);
+      const auto any = [&](int64_t first, int64_t last) HWY_ATTR {
+        for (int64_t o = first; o < last; ++o) {
+          auto sum = start;
+          ForEachTap(plan, row, plan.columns[static_cast<size_t>(o)],
+                     [&](int64_t tap, int64_t position) HWY_ATTR {
+                       sum = hn::MulAdd(hn::LoadU(d, w + tap * kBlock + v),
+                                        hn::LoadU(d, x + position * kBlock + v),
+                                        sum);
+                     });
+          hn::StoreU(sum, d, y + o * kBlock + v);
+        }
+      };
+      const auto inner = [&](int64_t first, int64_t last) HWY_ATTR {
+        hn::Vec<decltype(d)> weights[9];
+        UnrollTimes<9>([&](auto i) HWY_ATTR {
+          weights[i] = hn::LoadU(d, w + i * kBlock + v);
+        });
+        const float* from = x + FirstTap(plan, row, first) * kBlock + v;
+        for (int64_t o = first; o < last; ++o, from += stride) {
+          // Two chains of additions.
+          auto sum = hn::MulAdd(weights[0], hn::LoadU(d, from), start);
+          auto other = hn::Mul(weights[1], hn::LoadU(d, from + nine.at[1]));
+          UnrollTimes<3>([&](auto i) HWY_ATTR {
+            constexpr int k = 2 * i + 2;
+            sum = hn::MulAdd(weights[k], hn::LoadU(d, from + nine.at[k]), sum);
+            other = hn::MulAdd(weights[k + 1],
+                               hn::LoadU(d, from + nine.at[k + 1]), other);
+          });
+          sum = hn::MulAdd(weights[8], hn::LoadU(d, from + nine.at[8]), sum);
+          hn::StoreU(hn::Add(sum, other), d, y + o * kBlock + v);
+        }
+      };
+      ForEachStretch(plan, row, any, inner);
     }
+    y += width * kBlock;
   }
 }
 
@@ -52,74 +123,91 @@ void BackwardLoop(const DepthwisePlan& plan, const float* dy, const float* w,
                   float* dx) {
   const hn::CappedTag<float, kBlock> d;
   const size_t step = hn::Lanes(d);
+  const int64_t width = static_cast<int64_t>(plan.columns.size());
+  const int64_t stride = plan.stride_w * kBlock;
+  const NineTaps nine(plan, kBlock);
   std::fill_n(dx, plan.input_count(), 0.0f);
   for (const DepthwiseSpan& row : plan.rows) {
-    for (const DepthwiseSpan& column : plan.columns) {
-      for (size_t v = 0; v < kBlock; v += step) {
-        const auto gradient = hn::LoadU(d, dy + v);
-        ForEachTap(plan, row, column,
-                   [&](int64_t tap, int64_t position) HWY_ATTR {
-                     float* to = dx + position * kBlock + v;
-                     hn::StoreU(hn::MulAdd(hn::LoadU(d, w + tap * kBlock + v),
-                                           gradient, hn::LoadU(d, to)),
-                                d, to);
-                   });
-      }
-      dy += kBlock;
+    for (size_t v = 0; v < kBlock; v += step) {
+      const auto any = [&](int64_t first, int64_t last) HWY_ATTR {
+        for (int64_t o = first; o < last; ++o) {
+          const auto gradient = hn::LoadU(d, dy + o * kBlock + v);
+          ForEachTap(plan, row, plan.columns[static_cast<size_t>(o)],
+                     [&](int64_t tap, int64_t position) HWY_ATTR {
+                       float* to = dx + position * kBlock + v;
+                       hn::StoreU(hn::MulAdd(hn::LoadU(d, w + tap * kBlock + v),
+                                             gradient, hn::LoadU(d, to)),
+                                  d, to);
+                     });
+        }
+      };
+      const auto inner = [&](int64_t first, int64_t last) HWY_ATTR {
+        hn::Vec<decltype(d)> weights[9];
+        UnrollTimes<9>([&](auto i) HWY_ATTR {
+          weights[i] = hn::LoadU(d, w + i * kBlock + v);
+        });
+        float* to = dx + FirstTap(plan, row, first) * kBlock + v;
+        for (int64_t o = first; o < last; ++o, to += stride) {
+          const auto gradient = hn::LoadU(d, dy + o * kBlock + v);
+          UnrollTimes<9>([&](auto i) HWY_ATTR {
+            float* at = to + nine.at[i];
+            hn::StoreU(hn::MulAdd(weights[i], gradient, hn::LoadU(d, at)), d,
+                       at);
+          });
+        }
+      };
+      ForEachStretch(plan, row, any, inner);
     }
+    dy += width * kBlock;
   }
 }
 
-// One tap at a time, so that its sums stay in registers; four of them hide
-// the latency of the addition.
+// The sums of the taps of 3 x 3 stay in registers for the whole image; what
+// the borders give is added in memory.
 template <int kBlock>
 void WeightsLoop(const DepthwisePlan& plan, const float* x, const float* dy,
                  float* dw) {
   const hn::CappedTag<float, kBlock> d;
   const size_t step = hn::Lanes(d);
-  const int64_t height = static_cast<int64_t>(plan.rows.size());
   const int64_t width = static_cast<int64_t>(plan.columns.size());
-  for (int64_t tap = 0; tap < plan.taps(); ++tap) {
-    const int64_t i = tap / plan.kernel_w, j = tap % plan.kernel_w;
-    // The outputs for which this tap lies inside: a run, as windows move on.
-    int64_t first = 0, last = width;
-    const auto inside = [&](int64_t o) {
-      const DepthwiseSpan& column = plan.columns[static_cast<size_t>(o)];
-      return j >= column.first && j < column.last;
-    };
-    while (first < last && !inside(first)) ++first;
-    while (last > first && !inside(last - 1)) --last;
-    const int64_t stride =
-        width > 1 ? plan.columns[1].start - plan.columns[0].start : 0;
-    for (size_t v = 0; v < kBlock; v += step) {
-      auto sum0 = hn::LoadU(d, dw + tap * kBlock + v);
-      auto sum1 = hn::Zero(d), sum2 = sum1, sum3 = sum1;
-      for (int64_t h = 0; h < height; ++h) {
-        const DepthwiseSpan& row = plan.rows[static_cast<size_t>(h)];
-        if (i < row.first || i >= row.last || first == last) continue;
-        const float* from = x + v +
-                            ((row.start + i * plan.dilation_h) * plan.input_w +
-                             plan.columns[static_cast<size_t>(first)].start +
-                             j * plan.dilation_w) *
-                                kBlock;
-        const float* gradient = dy + v + (h * width + first) * kBlock;
-        const auto add = [&](auto& sum) HWY_ATTR {
-          sum = hn::MulAdd(hn::LoadU(d, from), hn::LoadU(d, gradient), sum);
-          from += stride * kBlock;
-          gradient += kBlock;
-        };
-        int64_t o = first;
-        for (; o + 4 <= last; o += 4) {
-          add(sum0);
-          add(sum1);
-          add(sum2);
-          add(sum3);
+  const int64_t stride = plan.stride_w * kBlock;
+  const NineTaps nine(plan, kBlock);
+  for (size_t v = 0; v < kBlock; v += step) {
+    hn::Vec<decltype(d)> sums[9];
+    UnrollTimes<9>([&](auto i) HWY_ATTR { sums[i] = hn::Zero(d); });
+    const float* gradients = dy + v;
+    for (const DepthwiseSpan& row : plan.rows) {
+      const auto any = [&](int64_t first, int64_t last) HWY_ATTR {
+        for (int64_t o = first; o < last; ++o) {
+          const auto gradient = hn::LoadU(d, gradients + o * kBlock);
+          ForEachTap(plan, row, plan.columns[static_cast<size_t>(o)],
+                     [&](int64_t tap, int64_t position) HWY_ATTR {
+                       float* to = dw + tap * kBlock + v;
+                       hn::StoreU(
+                           hn::MulAdd(hn::LoadU(d, x + position * kBlock + v),
+                                      gradient, hn::LoadU(d, to)),
+                           d, to);
+                     });
         }
-        for (; o < last; ++o) add(sum0);
-      }
-      hn::StoreU(hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)), d,
-                 dw + tap * kBlock + v);
+      };
+      const auto inner = [&](int64_t first, int64_t last) HWY_ATTR {
+        const float* from = x + FirstTap(plan, row, first) * kBlock + v;
+        for (int64_t o = first; o < last; ++o, from += stride) {
+          const auto gradient = hn::LoadU(d, gradients + o * kBlock);
+          UnrollTimes<9>([&](auto i) HWY_ATTR {
+            sums[i] =
+                hn::MulAdd(hn::LoadU(d, from + nine.at[i]), gradient, sums[i]);
+          });
+        }
+      };
+      ForEachStretch(plan, row, any, inner);
+      gradients += width * kBlock;
     }
+    if (!HasNineTaps(plan)) continue;
+    UnrollTimes<9>([&](auto i) HWY_ATTR {
+      float* to = dw + i * kBlock + v;
+      hn::StoreU(hn::Add(hn::LoadU(d, to), sums[i]), d, to);
+    });
   }
 }
 

@@ -23,10 +23,16 @@ struct DepthwisePlan {
   int64_t input_h = 1, input_w = 1;
   int64_t kernel_h = 1, kernel_w = 1;
   int64_t dilation_h = 1, dilation_w = 1;
+  int64_t stride_w = 1;
   std::vector<DepthwiseSpan> rows, columns;  // of the outputs
+  // The columns whose windows lie inside as a whole.
+  int64_t inner_begin = 0, inner_end = 0;
 
   int64_t block() const { return BlockSize(layout); }
   int64_t taps() const { return kernel_h * kernel_w; }
+  bool IsInner(const DepthwiseSpan& row) const {
+    return row.first == 0 && row.last == kernel_h;
+  }
   int64_t input_count() const { return input_h * input_w * block(); }
   int64_t output_count() const {
     return static_cast<int64_t>(rows.size() * columns.size()) * block();
@@ -36,7 +42,8 @@ struct DepthwisePlan {
 // y from x; `bias` (one block) may be null.
 using DepthwiseForward = void (*)(const DepthwisePlan& plan, const float* x,
                                   const float* w, const float* bias, float* y);
-// dx, which is overwritten, from dy.
+// dx, which is overwritten, from dy. With stride 1 this is the forward pass of
+// another plan, by the flipped kernel.
 using DepthwiseBackward = void (*)(const DepthwisePlan& plan, const float* dy,
                                    const float* w, float* dx);
 // dw += what the image gives.

@@ -144,9 +144,11 @@ class DirectConvGrad final : public Kernel {
   size_t sums_ = 0, dw_padded_ = 0;
 };
 
-// The layout of blocked tensors beside an input that lies in `x`.
-Layout BlocksBeside(Layout x) {
-  return x == Layout::kPlain ? GetDirectLayout() : x;
+// The blocks for a tensor of `channels` beside one that lies in `other`: 8
+// where half of a larger block would be padding.
+Layout BlocksFor(int64_t channels, Layout other) {
+  if (channels <= 8) return Layout::kBlocked8;
+  return other == Layout::kBlocked16 ? other : GetDirectLayout();
 }
 
 }  // namespace
@@ -158,7 +160,7 @@ KernelChoice ChooseDirectConv(const KernelRequest& request) {
   std::string reason = ConvDeclines(request, spec);
   if (reason.empty()) reason = DirectDeclines(spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  const Layout y = BlocksBeside(x.layout);
+  const Layout y = BlocksFor(spec.filters, x.layout);
   auto kernel = std::make_unique<DirectConv>(
       spec, x.layout, y, request.has_input(2), request.num_threads);
   KernelChoice choice;
@@ -175,17 +177,19 @@ KernelChoice ChooseDirectConvGrad(const KernelRequest& request) {
   std::string reason = ConvDeclines(request, grad.conv);
   if (reason.empty()) reason = DirectDeclines(grad.conv);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
+  // As the forward pass left them.
   const Layout x = request.inputs[1].layout;
-  const Layout blocks = BlocksBeside(x);
-  auto kernel = std::make_unique<DirectConvGrad>(grad, x, blocks, blocks,
-                                                 request.num_threads);
+  const Layout dy = BlocksFor(grad.conv.filters, x);
+  const Layout dx = x == Layout::kPlain ? BlocksFor(grad.conv.channels, dy) : x;
+  auto kernel =
+      std::make_unique<DirectConvGrad>(grad, x, dx, dy, request.num_threads);
   KernelChoice choice;
   choice.scratch_bytes = kernel->scratch_bytes();
   choice.kernel = std::move(kernel);
   choice.input_layouts.assign(request.inputs.size(), Layout::kPlain);
-  choice.input_layouts[0] = blocks;
+  choice.input_layouts[0] = dy;
   choice.input_layouts[1] = x;
-  choice.output_layouts = {blocks, Layout::kPlain, Layout::kPlain};
+  choice.output_layouts = {dx, Layout::kPlain, Layout::kPlain};
   choice.flops = grad.flops();
   return choice;
 }

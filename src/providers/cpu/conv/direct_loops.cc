@@ -9,6 +9,8 @@
 #define HWY_TARGET_INCLUDE "providers/cpu/conv/direct_loops.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+// After highway.h:
+#include "providers/cpu/conv/unroll-inl.h"
 #include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,14 +24,6 @@ constexpr int kSums = 24;
 #else
 constexpr int kSums = 12;
 #endif
-
-template <int n, class F>
-HWY_INLINE void UnrollTimes(F f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) HWY_ATTR {
-    (f(std::integral_constant<int, i>()), ...);
-  }
-  (std::make_integer_sequence<int, n>());
-}
 
 // Calls f(std::integral_constant<int, n>()) for n in [1, most].
 template <int most, class F>

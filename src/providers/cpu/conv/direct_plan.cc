@@ -31,6 +31,13 @@ std::string DirectDeclines(const ConvSpec& spec) {
   return {};
 }
 
+bool DirectBeatsBlocks(const ConvSpec& spec, int64_t block) {
+  // Kernels for the first layer of a net do without the padding of x.
+  constexpr int64_t kFewChannels = 4;
+  const bool pads_x = spec.channels > kFewChannels && spec.channels < block;
+  return (pads_x || spec.filters <= 8) && DirectDeclines(spec).empty();
+}
+
 DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y) {
   const ops::Window& window = spec.window;
   const Axes2 kernel(window, window.kernel, 1);

@@ -19,6 +19,10 @@ struct DirectPass {
 // Why the direct loops cannot serve, forward or backward; empty if they can.
 std::string DirectDeclines(const ConvSpec& spec);
 
+// Whether they beat kernels that compute the padding of blocks of `block`
+// channels as well, since not even one block is full.
+bool DirectBeatsBlocks(const ConvSpec& spec, int64_t block);
+
 // Y from X; the gradient of W reads X in the same way.
 DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y);
 // dX from dY: the same loops on the flipped kernel, with zeros between the

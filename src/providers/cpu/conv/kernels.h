@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The convolution and pooling kernels of our own, as kernel_list.cc names them.
+// The convolution, pooling and batch norm kernels of our own, as kernel_list.cc
+// names them.
 #pragma once
 
 #include "strop/execution_provider.h"
@@ -31,5 +32,24 @@ KernelChoice ChooseAveragePool(const KernelRequest& request);
 KernelChoice ChooseAveragePoolGrad(const KernelRequest& request);
 // Reads any layout, writes a plain one.
 KernelChoice ChooseGlobalAveragePool(const KernelRequest& request);
+
+// FusedConv with Relu or Clip, by a kernel of Conv.
+KernelChoice ChooseFusedConv(const KernelRequest& request);
+
+// By the kernels of Conv and ConvGrad.
+KernelChoice ChooseConvTranspose(const KernelRequest& request);
+// com.microsoft:ConvTransposeGrad
+KernelChoice ChooseConvTransposeGrad(const KernelRequest& request);
+
+// Concat, ConcatTraining; Split, SplitTraining.
+KernelChoice ChooseConcat(const KernelRequest& request);
+KernelChoice ChooseSplit(const KernelRequest& request);
+// strop.internal:ExpandLike of a number a channel.
+KernelChoice ChooseExpandLike(const KernelRequest& request);
+
+// BatchNormalization, BatchNormInternal, strop.internal:BatchNormActivation.
+KernelChoice ChooseBatchNorm(const KernelRequest& request);
+// BatchNormalizationGrad, strop.internal:BatchNormActivationGrad.
+KernelChoice ChooseBatchNormGrad(const KernelRequest& request);
 
 }  // namespace strop

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
 
 #include "providers/cpu/conv/direct_plan.h"
+#include "providers/cpu/conv/fused_conv.h"
 #include "providers/cpu/onednn/conv_descs.h"
 #include "providers/cpu/onednn/kernels.h"
 
@@ -14,11 +16,28 @@ namespace {
 
 using Forward = dnnl::convolution_forward;
 
+// With `bounds`, the result is clipped. Unlike Strop's own kernels this turns
+// a NaN into a number, so nothing that trains may stand behind it.
+dnnl::primitive_attr MakeConvAttributes(const std::optional<Bounds>& bounds) {
+  dnnl::primitive_attr attributes = MakeAttributes();
+  if (!bounds) return attributes;
+  dnnl::post_ops post;
+  if (std::isinf(bounds->high) && bounds->low == 0) {
+    post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  } else {
+    post.append_eltwise(1, dnnl::algorithm::eltwise_clip, bounds->low,
+                        bounds->high);
+  }
+  attributes.set_post_ops(post);
+  return attributes;
+}
+
 // Nullopt where oneDNN has no fast kernel. `weights`: a format to keep to, or
 // null for oneDNN's choice.
 std::optional<Forward::primitive_desc> MakeForward(
     const ConvSpec& spec, const ConvLayouts& layouts, int64_t images,
-    bool has_bias, const dnnl::memory::desc* weights) {
+    bool has_bias, const std::optional<Bounds>& bounds,
+    const dnnl::memory::desc* weights) {
   const auto d = DescribeConv(spec, layouts, images);
   if (!d) return std::nullopt;
   const dnnl::memory::desc& w = weights ? *weights : d->w;
@@ -28,7 +47,7 @@ std::optional<Forward::primitive_desc> MakeForward(
                              dnnl::algorithm::convolution_direct, d->x, w, bias,
                              d->y, d->strides, d->dilations, d->pad_begin,
                              d->pad_end);
-    Forward::primitive_desc made(desc, MakeAttributes(), CpuEngine());
+    Forward::primitive_desc made(desc, MakeConvAttributes(bounds), CpuEngine());
     if (IsFast(made)) return made;
   } catch (const dnnl::error&) {  // no kernel at all
   }
@@ -38,12 +57,12 @@ std::optional<Forward::primitive_desc> MakeForward(
 // One for each slice; nullopt as above.
 std::optional<std::vector<Forward::primitive_desc>> MakeForms(
     const ConvSpec& spec, const ConvLayouts& layouts, bool has_bias,
-    const std::vector<Slice>& slices) {
+    const std::optional<Bounds>& bounds, const std::vector<Slice>& slices) {
   std::vector<Forward::primitive_desc> forms;
   for (const Slice& slice : slices) {
     dnnl::memory::desc weights;
     if (!forms.empty()) weights = forms.front().weights_desc();
-    auto form = MakeForward(spec, layouts, slice.images, has_bias,
+    auto form = MakeForward(spec, layouts, slice.images, has_bias, bounds,
                             forms.empty() ? nullptr : &weights);
     if (!form) return std::nullopt;
     forms.push_back(std::move(*form));
@@ -149,11 +168,12 @@ KernelChoice ChooseOneDnnConv(const KernelRequest& request) {
       MakeConvSpec(request.node, x.info.shape, request.inputs[1].info.shape);
   std::string reason = DeclineReason(request, spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  // oneDNN computes the padding of a block as well. Measured for LeNet's 6
-  // channels: our own loops take half of its time.
-  if (spec.channels > kFewChannels &&
-      spec.channels < BlockSize(PreferredBlocks()) &&
-      DirectDeclines(spec).empty()) {
+  std::optional<Bounds> bounds;
+  if (request.op.name == "FusedConv") {
+    bounds = FusedBounds(request);
+    if (!bounds) return KernelChoice::Decline("not Relu or Clip alone");
+  }
+  if (DirectBeatsBlocks(spec, BlockSize(PreferredBlocks()))) {
     return KernelChoice::Decline("the channels do not fill a block");
   }
 
@@ -163,7 +183,7 @@ KernelChoice ChooseOneDnnConv(const KernelRequest& request) {
     const bool has_bias = request.has_input(2);
     std::vector<Slice> slices = CutBatch(spec.batch, request.num_threads);
     for (const ConvLayouts& layouts : CandidateLayouts(spec, x.layout)) {
-      const auto forms = MakeForms(spec, layouts, has_bias, slices);
+      const auto forms = MakeForms(spec, layouts, has_bias, bounds, slices);
       if (!forms) continue;
       auto kernel = std::make_unique<ConvKernel>(spec, has_bias,
                                                  std::move(slices), *forms);

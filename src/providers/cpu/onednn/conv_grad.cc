@@ -9,6 +9,7 @@
 #include <string>
 
 #include "providers/cpu/conv/bias_grad.h"
+#include "providers/cpu/conv/direct_plan.h"
 #include "providers/cpu/onednn/conv_descs.h"
 #include "providers/cpu/onednn/kernels.h"
 
@@ -268,6 +269,9 @@ KernelChoice ChooseOneDnnConvGrad(const KernelRequest& request) {
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   if (!grad.has_dx && !grad.has_dw) {
     return KernelChoice::Decline("neither dX nor dW is wanted");
+  }
+  if (DirectBeatsBlocks(spec, BlockSize(PreferredBlocks()))) {
+    return KernelChoice::Decline("the channels do not fill a block");
   }
 
   KernelChoice choice;

@@ -167,6 +167,9 @@ class BinaryKernel final : public Kernel {
 
 KernelChoice ChooseBinary(const KernelRequest& request,
                           BinaryOperation operation) {
+  if (request.inputs.size() != 2) {  // of Sum
+    return KernelChoice::Decline("not two inputs");
+  }
   const KernelInput& a = request.inputs[0];
   const KernelInput& b = request.inputs[1];
   for (const KernelInput* input : {&a, &b}) {

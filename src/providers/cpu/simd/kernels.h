@@ -22,6 +22,10 @@ KernelChoice ChooseBinary(const KernelRequest& request) {
   return ChooseBinary(request, operation);
 }
 
+KernelChoice ChooseClip(const KernelRequest& request);
+// strop.internal:ClipGrad
+KernelChoice ChooseClipGrad(const KernelRequest& request);
+
 KernelChoice ChooseReduceSum(const KernelRequest& request);
 KernelChoice ChooseReduceMean(const KernelRequest& request);
 KernelChoice ChooseReduceSumAccumulate(const KernelRequest& request);
