@@ -37,7 +37,7 @@ struct SessionOptions {
   int max_plans = 4;
 
   // Passes over the graph to leave out, for finding faults: remove_identity,
-  // use_relu_output, name_pool_shapes, name_peepholes, fuse_gemm,
+  // use_relu_output, name_pool_shapes, name_peepholes, fuse_matmul, fuse_gemm,
   // fuse_accumulate, remove_dead. Another name throws kInvalidArgument.
   std::vector<std::string> disabled_passes;
 

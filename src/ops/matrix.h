@@ -86,7 +86,8 @@ struct MatrixProduct {
 };
 
 // The product of two tensors; attributes transA, transB, transBatchA and
-// transBatchB are those of FusedMatMul. Throws when the shapes do not fit.
+// transBatchB are those of FusedMatMul, permA and permB those of the internal
+// MatMul. Throws when the shapes do not fit.
 MatrixProduct ReadProduct(const OpNode& node, const Shape& a, const Shape& b);
 // Rows and columns behind the batch axes; those of a vector are left out.
 Shape ProductShape(const MatrixProduct& p);

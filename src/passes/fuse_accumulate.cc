@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A gradient that only an InPlaceAccumulatorV2 reads is computed straight
-// into its buffer: Gemm, ReduceSum and ConvGrad become their accumulating
-// twins, which overwrite or add as the reset flag says at run time.
+// into its buffer: Gemm, ReduceSum, GatherGrad and ConvGrad become their
+// accumulating twins, which overwrite or add as the reset flag says at run
+// time.
 #include <optional>
 #include <vector>
 
 #include "passes/passes.h"
+#include "strop/op.h"
 
 namespace strop {
 namespace {
@@ -29,10 +31,13 @@ class AccumulateFuser {
       const Node& node = graph_.node(id);
       if (node.domain == kMicrosoft && node.op_type == "ConvGrad") {
         FuseConvGrad(id);
+      } else if (node.domain == kMicrosoft && node.op_type == "GatherGrad") {
+        FuseGatherGrad(id);
       } else if (node.op_type == "ReduceSum" && node.domain == kOnnx) {
         FuseOne(id, "ReduceSumAccumulate");
-      } else if (node.op_type == "Gemm" && node.domain == kInternal &&
-                 !node.input(2) && !node.FindAttribute("activation")) {
+      } else if (node.op_type == "Gemm" && !node.input(2) &&
+                 (node.domain == kInternal || node.domain == kOnnx) &&
+                 !node.FindAttribute("activation")) {
         FuseOne(id, "GemmAccumulate");
       }
     }
@@ -64,7 +69,38 @@ class AccumulateFuser {
     if (!accumulation || !node.input(1)) return;
     node.op_type = twin;
     node.domain = kInternal;
+    node.RemoveAttribute("beta");
     node.inputs = {node.inputs[0], node.inputs[1], accumulation->buffer,
+                   accumulation->overwrite};
+    graph_.RemoveNode(accumulation->node);
+  }
+
+  // Once a buffer is written nothing may fail: a Gather must have checked the
+  // indices in the forward pass.
+  bool IsChecked(const Node& grad) const {
+    const Node* shape = ProducerOf(graph_, grad.input(0), kOnnx, "Shape");
+    if (shape == nullptr) return false;
+    for (const NodeId id :
+         consumers_[static_cast<size_t>(shape->inputs[0].index)]) {
+      const Node& node = graph_.node(id);
+      if (node.op_type == "Gather" && node.domain == kOnnx &&
+          node.inputs == std::vector{shape->inputs[0], grad.inputs[1]} &&
+          OpNode(graph_, node).Int("axis", 0) ==
+              OpNode(graph_, grad).Int("axis", 0)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // GatherGrad(shape, indices, dY): the buffer has the shape.
+  void FuseGatherGrad(NodeId id) {
+    Node& node = graph_.node(id);
+    const auto accumulation = Find(node.output(0));
+    if (!accumulation || !IsChecked(node)) return;
+    node.op_type = "GatherGradAccumulate";
+    node.domain = kInternal;
+    node.inputs = {node.inputs[1], node.inputs[2], accumulation->buffer,
                    accumulation->overwrite};
     graph_.RemoveNode(accumulation->node);
   }

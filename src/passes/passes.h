@@ -16,6 +16,7 @@ void NamePoolShapes(Graph& graph);
 void NameExpandedShapes(Graph& graph);
 void NameSplitSizes(Graph& graph);
 void NamePeepholes(Graph& graph);
+void FuseMatMul(Graph& graph);
 void FuseGemm(Graph& graph);
 void FuseGelu(Graph& graph);
 void FuseLayerNorm(Graph& graph);

@@ -24,6 +24,7 @@ constexpr Pass kPasses[] = {
     // A Relu that a normalization took is out of the way.
     {"pool_before_relu", PoolBeforeRelu},
     {"fuse_conv", FuseConv},
+    {"fuse_matmul", FuseMatMul},
     {"fuse_gemm", FuseGemm},
     {"fuse_accumulate", FuseAccumulate},
     {"remove_dead", RemoveDead},

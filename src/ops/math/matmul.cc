@@ -12,12 +12,39 @@ namespace {
 using MatMulTypes =
     TypeList<float, double, int32_t, int64_t, uint32_t, uint64_t>;
 
-MatrixStack ReadOperand(const OpNode& node, const Shape& shape, bool is_left,
-                        std::string_view trans, std::string_view trans_batch) {
+// The names of the attributes that say how an operand is read.
+struct OperandNames {
+  std::string_view trans, trans_batch, perm;
+};
+
+// Orders the axes as the attribute `name` says, where it is there.
+void Permute(const OpNode& node, std::string_view name, Shape& shape,
+             Dims& strides) {
+  const auto perm = node.Ints(name);
+  if (perm.empty()) return;
+  const size_t rank = shape.rank();
+  if (perm.size() != rank) {
+    Fail(node, "attribute {} has {} axes for rank {}", name, perm.size(), rank);
+  }
+  NormalizeAxes(node, perm, rank);
+  Dims dims = {}, steps = {};
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t axis = NormalizeAxis(node, perm[i], rank);
+    dims[i] = shape[axis];
+    steps[i] = strides[axis];
+  }
+  shape = Shape(std::span<const int64_t>(dims.data(), rank));
+  strides = steps;
+}
+
+MatrixStack ReadOperand(const OpNode& node, Shape shape, bool is_left,
+                        const OperandNames& names) {
+  const auto& [trans, trans_batch, perm] = names;
   const size_t rank = shape.rank();
   if (rank == 0) Fail(node, "multiplies no scalars");
   MatrixStack o;
-  const Dims strides = Strides(shape);
+  Dims strides = Strides(shape);
+  Permute(node, perm, shape, strides);
   if (rank == 1) {
     o.is_vector = true;
     (is_left ? o.columns : o.rows) = shape[0];
@@ -31,7 +58,7 @@ MatrixStack ReadOperand(const OpNode& node, const Shape& shape, bool is_left,
   o.rows = shape[row_axis];
   o.columns = shape[rank - 1];
   o.row_stride = strides[row_axis];
-  o.column_stride = 1;
+  o.column_stride = strides[rank - 1];
   o.batch = Shape(shape.dims().subspan(first_batch, rank - 2));
   for (size_t i = 0; i < rank - 2; ++i) {
     o.batch_strides[i] = strides[first_batch + i];
@@ -46,9 +73,10 @@ MatrixStack ReadOperand(const OpNode& node, const Shape& shape, bool is_left,
 }  // namespace
 
 MatrixProduct ReadProduct(const OpNode& node, const Shape& a, const Shape& b) {
-  MatrixProduct p = {ReadOperand(node, a, true, "transA", "transBatchA"),
-                     ReadOperand(node, b, false, "transB", "transBatchB"),
-                     {}};
+  MatrixProduct p = {
+      ReadOperand(node, a, true, {"transA", "transBatchA", "permA"}),
+      ReadOperand(node, b, false, {"transB", "transBatchB", "permB"}),
+      {}};
   if (p.a.columns != p.b.rows) {
     Fail(node, "inner dimensions differ: A is {}, B is {}", a.ToString(),
          b.ToString());

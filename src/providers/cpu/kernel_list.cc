@@ -20,6 +20,7 @@ constexpr KernelEntry kKernels[] = {
     {kOnnx, "Gemm", "gemm", ChooseGemm},
     {kOnnx, "MatMul", "gemm.matmul", ChooseMatMul},
     {kMicrosoft, "FusedMatMul", "gemm.matmul", ChooseMatMul},
+    {kInternal, "MatMul", "gemm.matmul", ChooseMatMul},
     {kInternal, "Gemm", "gemm", ChooseFusedGemm},
     {kInternal, "GemmAccumulate", "gemm.accumulate", ChooseGemmAccumulate},
 
@@ -94,9 +95,44 @@ constexpr KernelEntry kKernels[] = {
     {kOnnx, "Sub", "simd", ChooseBinary<BinaryOperation::kSub>},
     {kOnnx, "Mul", "simd", ChooseBinary<BinaryOperation::kMul>},
     {kOnnx, "Div", "simd", ChooseBinary<BinaryOperation::kDiv>},
+    {kOnnx, "Sum", "simd.sum", ChooseSum},
     {kMicrosoft, "ReluGrad", "simd", ChooseBinary<BinaryOperation::kReluGrad>},
     {kMicrosoft, "TanhGrad", "simd", ChooseBinary<BinaryOperation::kTanhGrad>},
     {kMicrosoft, "SigmoidGrad", "simd", ChooseBinary<BinaryOperation::kSigmoidGrad>},
+
+    {kOnnx, "Gelu", "simd.gelu", ChooseGelu<false>},
+    {kMicrosoft, "Gelu", "simd.gelu", ChooseGelu<false>},
+    {kMicrosoft, "BiasGelu", "simd.gelu", ChooseGelu<false>},
+    {kMicrosoft, "FastGelu", "simd.gelu", ChooseGelu<true>},
+    {kMicrosoft, "GeluGrad", "simd.gelu", ChooseGeluGrad<false>},
+    {kMicrosoft, "BiasGeluGrad_dX", "simd.gelu", ChooseGeluGrad<false>},
+    {kMicrosoft, "FastGeluGrad", "simd.gelu", ChooseGeluGrad<true>},
+    {kMicrosoft, "BiasFastGeluGrad_dX", "simd.gelu", ChooseGeluGrad<true>},
+
+    {kOnnx, "Dropout", "simd.dropout", ChooseDropout<false>},
+    {kMicrosoft, "BitmaskDropout", "simd.dropout", ChooseDropout<false>},
+    {kMicrosoft, "BiasDropout", "simd.dropout", ChooseDropout<true>},
+    {kMicrosoft, "BitmaskBiasDropout", "simd.dropout", ChooseDropout<true>},
+    {kMicrosoft, "DropoutGrad", "simd.dropout", ChooseDropoutGrad},
+    {kMicrosoft, "BitmaskDropoutGrad", "simd.dropout", ChooseDropoutGrad},
+
+    // Rows
+    {kOnnx, "Softmax", "simd.softmax", ChooseSoftmax<SoftmaxOperation::kSoftmax>},
+    {kOnnx, "LogSoftmax", "simd.softmax", ChooseSoftmax<SoftmaxOperation::kLogSoftmax>},
+    {kMicrosoft, "SoftmaxGrad", "simd.softmax", ChooseSoftmaxGrad<SoftmaxOperation::kSoftmaxGrad, true>},
+    {kMicrosoft, "SoftmaxGrad_13", "simd.softmax", ChooseSoftmaxGrad<SoftmaxOperation::kSoftmaxGrad, false>},
+    {kMicrosoft, "LogSoftmaxGrad", "simd.softmax", ChooseSoftmaxGrad<SoftmaxOperation::kLogSoftmaxGrad, true>},
+    {kMicrosoft, "LogSoftmaxGrad_13", "simd.softmax", ChooseSoftmaxGrad<SoftmaxOperation::kLogSoftmaxGrad, false>},
+    {kOnnx, "LayerNormalization", "simd.layer_norm", ChooseLayerNorm<true>},
+    {kOnnx, "SimplifiedLayerNormalization", "simd.layer_norm", ChooseLayerNorm<false>},
+    {kOnnx, "RMSNormalization", "simd.layer_norm", ChooseLayerNorm<false>},
+    {kMicrosoft, "LayerNormalizationGrad", "simd.layer_norm", ChooseLayerNormGrad<true>},
+    {kMicrosoft, "SimplifiedLayerNormalizationGrad", "simd.layer_norm", ChooseLayerNormGrad<false>},
+
+    // Moving elements
+    {kOnnx, "Transpose", "simd.transpose", ChooseTranspose},
+    {kMicrosoft, "GatherGrad", "simd.gather_grad", ChooseGatherGrad},
+    {kInternal, "GatherGradAccumulate", "simd.gather_grad", ChooseGatherGradAccumulate},
 
     // Reductions
     {kOnnx, "ReduceSum", "simd.reduce", ChooseReduceSum},

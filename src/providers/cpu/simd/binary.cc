@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elementwise functions of two tensors, with the ways of broadcasting that
-// models use: one of the tensors is a number, a row (a bias), or one number
-// for each of the middle axes (a channel).
+// Elementwise functions of two tensors. The ways of broadcasting that models
+// use most have loops of their own: one of the tensors is a number, a row (a
+// bias), or one number for each of the middle axes (a channel).
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "ops/strided_copy.h"
 #include "providers/cpu/simd/kernels.h"
 #include "providers/cpu/simd/operations.h"
 
@@ -163,6 +164,56 @@ class BinaryKernel final : public Kernel {
   bool a_is_small_;
 };
 
+// Any other way of broadcasting, as of a mask over the middle axes.
+class BroadcastKernel final : public Kernel {
+ public:
+  // `axes` walks along the result, with the steps of a and b.
+  BroadcastKernel(BinaryOperation operation, const ops::StridedCopy& axes)
+      : operation_(operation), axes_(axes) {
+    for (size_t i = 0; i + 1 < axes_.rank; ++i) rows_ *= axes_.dims[i];
+  }
+
+  void Run(const KernelContext& context) override {
+    const float* a = static_cast<const float*>(context.input(0).data());
+    const float* b = static_cast<const float*>(context.input(1).data());
+    float* y = static_cast<float*>(context.output(0).data());
+    const size_t inner = axes_.rank - 1;
+    const int64_t n = axes_.dims[inner];
+    context.ParallelFor(rows_, 5 + 0.15 * static_cast<double>(n),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t row = begin; row < end; ++row) {
+                            int64_t rest = row, a_at = 0, b_at = 0;
+                            for (size_t i = inner; i-- > 0;) {
+                              const int64_t at = rest % axes_.dims[i];
+                              rest /= axes_.dims[i];
+                              a_at += at * axes_.from_strides[i];
+                              b_at += at * axes_.to_strides[i];
+                            }
+                            HWY_DYNAMIC_DISPATCH(RunBinary)
+                            (operation_, a + a_at,
+                             axes_.from_strides[inner] == 0, b + b_at,
+                             axes_.to_strides[inner] == 0, y + row * n, n);
+                          }
+                        });
+  }
+
+ private:
+  BinaryOperation operation_;
+  ops::StridedCopy axes_;
+  int64_t rows_ = 1;
+};
+
+// The walk along `y` with the steps of two tensors that broadcast to it.
+ops::StridedCopy BroadcastAxes(const Shape& a, const Shape& b, const Shape& y) {
+  const auto a_steps = ops::BroadcastStrides(a, y);
+  const auto b_steps = ops::BroadcastStrides(b, y);
+  ops::StridedCopy axes;
+  for (size_t i = 0; i < y.rank(); ++i) {
+    axes.AddAxis(y[i], a_steps[i], b_steps[i]);
+  }
+  return axes;
+}
+
 }  // namespace
 
 KernelChoice ChooseBinary(const KernelRequest& request,
@@ -191,16 +242,19 @@ KernelChoice ChooseBinary(const KernelRequest& request,
     choice.output_layouts = {layout};
   } else {
     const bool a_is_small = b.info.shape == shape;
-    if (!a_is_small && a.info.shape != shape) {
-      return KernelChoice::Decline("both inputs are broadcast");
+    const bool b_is_small = !a_is_small && a.info.shape == shape;
+    std::optional<Broadcast> broadcast;
+    if (a_is_small || b_is_small) {
+      broadcast = FindBroadcast(shape, (a_is_small ? a : b).info.shape);
     }
-    const auto broadcast =
-        FindBroadcast(shape, (a_is_small ? a : b).info.shape);
-    if (!broadcast) {
-      return KernelChoice::Decline("broadcast along separate axes");
+    if (broadcast) {
+      choice.kernel =
+          std::make_unique<BinaryKernel>(operation, *broadcast, a_is_small);
+    } else {
+      const auto axes = BroadcastAxes(a.info.shape, b.info.shape, shape);
+      if (axes.rank == 0) return KernelChoice::Decline("one element");
+      choice.kernel = std::make_unique<BroadcastKernel>(operation, axes);
     }
-    choice.kernel =
-        std::make_unique<BinaryKernel>(operation, *broadcast, a_is_small);
   }
   choice.flops = static_cast<double>(shape.element_count());
   return choice;

@@ -28,4 +28,12 @@ enum class BinaryOperation : uint8_t {
   kSigmoidGrad,
 };
 
+// The gradients, of (dy, y), last.
+enum class SoftmaxOperation : uint8_t {
+  kSoftmax,
+  kLogSoftmax,
+  kSoftmaxGrad,
+  kLogSoftmaxGrad,
+};
+
 }  // namespace strop
