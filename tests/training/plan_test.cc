@@ -61,13 +61,14 @@ TEST(Plan, PeakBytesAreReportedBeforeTheFirstStep) {
 }
 
 #ifdef STROP_WITH_ONEDNN
-// Convolutions, Relu and pools pass blocked tensors to each other, forward
-// and backward; only where the chain begins and ends is a Reorder.
+// Convolutions, pools and the Relu behind them (it stands before them in the
+// file) pass blocked tensors to each other, forward and backward; only where
+// the chain begins and ends is a Reorder.
 TEST(Plan, TheConvolutionChainOfLeNetStaysBlocked) {
   const std::string plan = TrainPlan("lenet_ce_sgd", Module::PlanFormat::kText);
-  for (const char* value :
-       {"conv1_out (", "Relu_1_out (", "MaxPool_1_out (", "conv2_out (",
-        "Relu_2_out (", "conv2_out_grad (", "Relu_1_out_grad ("}) {
+  for (const char* value : {"conv1_out (", "MaxPool_1_out_before_relu (",
+                            "MaxPool_1_out (", "conv2_out (", "MaxPool_2_out (",
+                            "conv2_out_grad (", "Relu_1_out_grad ("}) {
     const size_t out = plan.find(std::string("out: ") + value);
     ASSERT_NE(out, std::string::npos) << value << "\n" << plan;
     const std::string line = plan.substr(out, plan.find('\n', out) - out);
