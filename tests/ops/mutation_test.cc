@@ -59,6 +59,19 @@ Results ResultsOf(const OpRun& run, const OpCase& op_case) {
   return results;
 }
 
+// Whether rounding alone may change the results of a recurrent op: a sum of
+// numbers so large that cancel decides which way a gate saturates.
+bool IsLeftToRounding(const OpCase& op_case) {
+  if (!op_case.op.starts_with("LSTM") && !op_case.op.starts_with("GRU")) {
+    return false;
+  }
+  constexpr double kLarge = 1e29;
+  return std::ranges::any_of(op_case.inputs, [](const CaseInput& input) {
+    return std::ranges::any_of(
+        input.values, [](double value) { return std::abs(value) > kLarge; });
+  });
+}
+
 // Runs a kernel of the provider, if it has one, over NaN and over zeros.
 // Where all is finite it must agree with the reference kernel.
 void RunProvider(OpRun& run, const OpCase& op_case,
@@ -71,7 +84,7 @@ void RunProvider(OpRun& run, const OpCase& op_case,
   run.RunProvider(provider);
   EXPECT_EQ(OutputBytes(run, op_case), over_nan)
       << what << ": the kernel does not write elements";
-  if (!HasFiniteAttributes(op_case) ||
+  if (!HasFiniteAttributes(op_case) || IsLeftToRounding(op_case) ||
       !std::all_of(expected.begin(), expected.end(),
                    [](const auto& values) { return IsFinite(values); })) {
     return;

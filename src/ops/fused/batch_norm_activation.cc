@@ -49,6 +49,7 @@ void Run(const KernelContext& c) {
 void InferGrad(InferContext& c) {
   const FusedActivation activation = ReadActivation(c.node());
   InferBatchNormGrad(c);
+  RequireFloat(c, 5);
   RequireShape(c, 5, c.input(2).shape);
   if (c.has_input(6)) {
     RequireSame(c, 0, 6);

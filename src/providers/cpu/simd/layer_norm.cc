@@ -4,6 +4,7 @@
 // rows x columns.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -51,6 +52,28 @@ HWY_BEFORE_NAMESPACE();
 namespace strop {
 namespace HWY_NAMESPACE {
 
+// y = (x - mean) inverse scale + bias in double, for a row whose squares
+// float32 does not hold.
+void LayerNormLargeRow(const LayerNormArguments& args, int64_t row) {
+  const int64_t n = args.columns;
+  const float* x = args.x + row * n;
+  const auto count = static_cast<double>(n);
+  double mean = 0;
+  for (int64_t i = 0; args.centered && i < n; ++i) mean += x[i] / count;
+  double variance = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    variance += (x[i] - mean) * (x[i] - mean) / count;
+  }
+  const double inverse = 1 / std::sqrt(variance + args.epsilon);
+  for (int64_t i = 0; i < n; ++i) {
+    const double shift = args.bias == nullptr ? 0 : args.bias[i];
+    args.y[row * n + i] =
+        static_cast<float>((x[i] - mean) * inverse * args.scale[i] + shift);
+  }
+  if (args.mean != nullptr) args.mean[row] = static_cast<float>(mean);
+  if (args.inverse != nullptr) args.inverse[row] = static_cast<float>(inverse);
+}
+
 // y = (x - mean) inverse scale + bias
 void LayerNormRows(const LayerNormArguments& args, int64_t begin, int64_t end) {
   const FloatTag d;
@@ -78,6 +101,10 @@ void LayerNormRows(const LayerNormArguments& args, int64_t begin, int64_t end) {
           sums[0] = hn::MulAdd(v, v, sums[0]);
         },
         sum);
+    if (sum[0] > std::numeric_limits<float>::max()) {
+      LayerNormLargeRow(args, row);
+      continue;
+    }
     const float inverse =
         1 / std::sqrt(sum[0] / static_cast<float>(n) + args.epsilon);
     const auto factor = hn::Set(d, inverse);

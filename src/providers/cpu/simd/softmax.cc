@@ -70,13 +70,20 @@ void LogSoftmaxRow(const float* x, float* y, int64_t n) {
 
 // dx = y (dy - sum(y dy))
 void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t n) {
-  float dot[1];
-  SumOverRow(
-      n,
-      [=](auto at, FloatVec* sums)
-          HWY_ATTR { sums[0] = hn::MulAdd(at.Load(dy), at.Load(y), sums[0]); },
-      dot);
-  const auto shift = hn::Set(FloatTag(), dot[0]);
+  // Summed in double: where dy is nearly the same in the whole row, the
+  // rounding of a sum in float would be most of the result.
+  constexpr int64_t kParts = 4;
+  double parts[kParts] = {};
+  int64_t i = 0;
+  for (; i + kParts <= n; i += kParts) {
+    for (int64_t j = 0; j < kParts; ++j) {
+      parts[j] += static_cast<double>(dy[i + j]) * y[i + j];
+    }
+  }
+  for (; i < n; ++i) parts[0] += static_cast<double>(dy[i]) * y[i];
+  const auto shift = hn::Set(
+      FloatTag(),
+      static_cast<float>((parts[0] + parts[1]) + (parts[2] + parts[3])));
   Map(dy, y, dx, n, [=](auto, auto u, auto v) HWY_ATTR {
     return hn::Mul(v, hn::Sub(u, shift));
   });
