@@ -37,8 +37,10 @@ struct SessionOptions {
   int max_plans = 4;
 
   // Passes over the graph to leave out, for finding faults: remove_identity,
-  // use_relu_output, name_pool_shapes, name_peepholes, fuse_matmul, fuse_gemm,
-  // fuse_accumulate, remove_dead. Another name throws kInvalidArgument.
+  // use_relu_output, name_pool_shapes, name_expanded_shapes, name_split_sizes,
+  // name_peepholes, fuse_clip_grad, fuse_batch_norm, pool_before_relu,
+  // fuse_conv, fuse_matmul, fuse_gemm, fuse_accumulate, remove_dead. Another
+  // name throws kInvalidArgument.
   std::vector<std::string> disabled_passes;
 
   // Collect per-kernel times; Module::WriteProfile writes them.
