@@ -30,6 +30,12 @@ class Net {
         ValueType::OfTensor(DataType::kFloat32, Sizes(dims));
   }
 
+  ValueId Scalar(const char* name, float value) {
+    const OwnedTensor tensor(DataType::kFloat32, {});
+    tensor.view().values<float>()[0] = value;
+    return graph.AddInitializer(TensorData::Copy(name, tensor.view()));
+  }
+
   std::vector<ValueId> Op(const char* op, std::vector<ValueId> inputs,
                           std::vector<const char*> outputs,
                           std::vector<Attribute> attributes = {},
