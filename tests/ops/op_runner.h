@@ -46,7 +46,7 @@ using CaseAttributes = std::vector<std::pair<std::string, Attribute::Value>>;
 struct OpCase {
   std::string name = {};  // op, or op and what is special: "Add/broadcast"
   std::string op;
-  std::vector<CaseInput> inputs;
+  std::vector<CaseInput> inputs = {};
   CaseAttributes attributes = {};
   std::string domain = "";
   int64_t opset = 23;

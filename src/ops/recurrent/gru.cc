@@ -167,20 +167,7 @@ void Forward(const KernelContext& c) {
 
 // --- Backward
 
-// X, W, R, bias, lengths, first h, h and gates of all steps, gradients of h
-// of all steps and of the last h
-enum Slot : size_t {
-  kX,
-  kW,
-  kR,
-  kBias,
-  kLengths,
-  kFirst,
-  kAll,
-  kGates,
-  kDAll,
-  kDLast,
-};
+using namespace gru_grad;
 
 Settings InferBackward(const InferContext& c) {
   const Settings s = InferForward(c);

@@ -179,29 +179,13 @@ void Forward(const KernelContext& c) {
 
 // --- Backward
 
-// X, W, R, lengths, first h, first c, h, c and gates of all steps, gradients
-// of h of all steps, of the last h and of the last c, peepholes
-enum Slot : size_t {
-  kX,
-  kW,
-  kR,
-  kLengths,
-  kFirstH,
-  kFirstC,
-  kAllH,
-  kAllC,
-  kGates,
-  kDAllH,
-  kDLastH,
-  kDLastC,
-  kPeepholes,
-};
+using namespace lstm_grad;
 
 Settings InferBackward(const InferContext& c) {
   const Settings s = InferSettings(c, kLstm);
   RequireSlopes(c.node(), kLstm, s);
   CheckLengthsInput(c, kLengths, s);
-  for (const Slot i : {kFirstH, kFirstC, kDLastH, kDLastC}) {
+  for (const Input i : {kFirstH, kFirstC, kDLastH, kDLastC}) {
     CheckOptional(c, i, s.StateShape());
   }
   RequireSteps(c, kAllH, s, s.hidden);

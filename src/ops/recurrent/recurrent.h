@@ -66,6 +66,41 @@ inline constexpr Family kLstm = {
 inline constexpr Family kGru = {
     3, 2, {ActivationKind::kSigmoid, ActivationKind::kTanh}};
 
+// The inputs of LSTMGrad.
+namespace lstm_grad {
+enum Input : size_t {
+  kX,
+  kW,
+  kR,
+  kLengths,
+  kFirstH,
+  kFirstC,
+  kAllH,  // of all steps, as kAllC and kGates
+  kAllC,
+  kGates,
+  kDAllH,  // gradients, as kDLastH and kDLastC
+  kDLastH,
+  kDLastC,
+  kPeepholes,
+};
+}  // namespace lstm_grad
+
+// The inputs of GRUGrad.
+namespace gru_grad {
+enum Input : size_t {
+  kX,
+  kW,
+  kR,
+  kBias,
+  kLengths,
+  kFirst,
+  kAll,  // h of all steps
+  kGates,
+  kDAll,  // gradients of h of all steps, and of the last
+  kDLast,
+};
+}  // namespace gru_grad
+
 struct Settings {
   int64_t steps, batch, input, hidden, directions, gates;
   bool batch_first;

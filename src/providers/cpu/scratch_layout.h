@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/round.h"
+#include "strop/op.h"
 
 namespace strop {
 
@@ -27,6 +28,10 @@ class ScratchLayout {
  private:
   size_t total_ = 0;
 };
+
+inline float* FloatsAt(const KernelContext& context, size_t offset) {
+  return reinterpret_cast<float*>(context.scratch() + offset);
+}
 
 // The i-th of `parts` nearly equal parts of [0, n) begins here.
 inline int64_t PartStart(int64_t n, int64_t parts, int64_t i) {

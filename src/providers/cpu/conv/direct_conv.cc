@@ -19,10 +19,6 @@ const float* Input(const KernelContext& context, size_t i) {
   return static_cast<const float*>(context.input(i).data());
 }
 
-float* Scratch(const KernelContext& context, size_t offset) {
-  return reinterpret_cast<float*>(context.scratch() + offset);
-}
-
 class DirectConv final : public Kernel {
  public:
   DirectConv(const ConvSpec& spec, Layout x, Layout y, bool has_bias,
@@ -38,17 +34,17 @@ class DirectConv final : public Kernel {
 
   void Run(const KernelContext& context) override {
     const DirectPlan& plan = pass_.plan;
-    float* weights = Scratch(context, weights_);
+    float* weights = FloatsAt(context, weights_);
     PackForward(context, plan, Input(context, 1), weights);
     float* bias = nullptr;
     if (has_bias_) {
-      bias = Scratch(context, bias_);
+      bias = FloatsAt(context, bias_);
       std::fill_n(bias, plan.blocks() * plan.block(), 0.0f);
       std::copy_n(Input(context, 2), plan.filters, bias);
     }
     runner_.Run(context, Input(context, 0), weights, bias,
                 static_cast<float*>(context.output(0).data()),
-                Scratch(context, padded_));
+                FloatsAt(context, padded_));
   }
 
  private:
@@ -87,11 +83,11 @@ class DirectConvGrad final : public Kernel {
   void Run(const KernelContext& context) override {
     const bool overwrite = grad_.Overwrites(context);
     if (grad_.has_dx) {
-      float* weights = Scratch(context, weights_);
+      float* weights = FloatsAt(context, weights_);
       PackBackward(context, dx_.plan, Input(context, 2), weights);
       dx_runner_.Run(context, Input(context, 0), weights, /*bias=*/nullptr,
                      static_cast<float*>(context.output(0).data()),
-                     Scratch(context, dx_padded_));
+                     FloatsAt(context, dx_padded_));
     }
     if (grad_.has_dw) RunDw(context, overwrite);
     if (grad_.has_db) {
@@ -102,7 +98,7 @@ class DirectConvGrad final : public Kernel {
 
  private:
   void RunDw(const KernelContext& context, bool overwrite) {
-    float* sums = Scratch(context, sums_);
+    float* sums = FloatsAt(context, sums_);
     const double cost = grad_.conv.flops() / static_cast<double>(parts_) / 40;
     context.ParallelFor(parts_, cost, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
@@ -117,7 +113,7 @@ class DirectConvGrad final : public Kernel {
     const bool identity = dw_.padding.IsIdentity();
     float* padded =
         identity ? nullptr
-                 : Scratch(context, dw_padded_) + p * plan.padded_count();
+                 : FloatsAt(context, dw_padded_) + p * plan.padded_count();
     const int64_t first = PartStart(grad_.conv.batch, parts_, p);
     const int64_t last = PartStart(grad_.conv.batch, parts_, p + 1);
     for (int64_t n = first; n < last; ++n) {

@@ -146,7 +146,7 @@ class GemmConvGrad final : public Kernel {
       if (overwrite) std::fill_n(dw, count, 0.0f);
       return;
     }
-    float* sums = reinterpret_cast<float*>(context.scratch() + sums_scratch_);
+    float* sums = FloatsAt(context, sums_scratch_);
     const double cost = spec_.flops() / static_cast<double>(dw_parts_) / 30;
     context.ParallelFor(dw_parts_, cost, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {

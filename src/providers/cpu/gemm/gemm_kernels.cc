@@ -19,6 +19,8 @@
 #include <array>
 #include <utility>
 
+#include "providers/cpu/scratch_layout.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "providers/cpu/gemm/gemm_kernels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -243,10 +245,10 @@ Tile TileOf(const GemmPlan& plan, int64_t index) {
   const int64_t column = index % plan.tile_columns;
   const int64_t panels = (p.n + kNr - 1) / kNr;
   const auto begin_of_column = [&](int64_t i) {
-    return std::min(p.n, PartBegin(panels, plan.tile_columns, i) * kNr);
+    return std::min(p.n, PartStart(panels, plan.tile_columns, i) * kNr);
   };
-  return {PartBegin(p.m, plan.tile_rows, row),
-          PartBegin(p.m, plan.tile_rows, row + 1), begin_of_column(column),
+  return {PartStart(p.m, plan.tile_rows, row),
+          PartStart(p.m, plan.tile_rows, row + 1), begin_of_column(column),
           begin_of_column(column + 1)};
 }
 
@@ -274,8 +276,8 @@ void MultiplyBlock(const GemmPlan& plan, const Tile& tile,
   const int64_t rows = tile.row_end - tile.row_begin;
   const int64_t parts = (rows + kMr - 1) / kMr;
   for (int64_t part = 0; part < parts; ++part) {
-    const int64_t row = tile.row_begin + PartBegin(rows, parts, part);
-    const int64_t mr = tile.row_begin + PartBegin(rows, parts, part + 1) - row;
+    const int64_t row = tile.row_begin + PartStart(rows, parts, part);
+    const int64_t mr = tile.row_begin + PartStart(rows, parts, part + 1) - row;
     if (plan.pack_a) {
       PackPanelOfA(p, operands.a, row, mr, k_begin, kc, packed_a);
       arguments.a = packed_a;
@@ -358,8 +360,8 @@ void RunPacked(const PackedGemmPlan& plan, const PackedGemmOperands& operands) {
     for (int64_t j = 0; j < plan.n; j += kNr) {
       arguments.columns = std::min(kNr, plan.n - j);
       for (int64_t part = 0; part < parts; ++part) {
-        const int64_t row = PartBegin(m, parts, part);
-        const int64_t mr = PartBegin(m, parts, part + 1) - row;
+        const int64_t row = PartStart(m, parts, part);
+        const int64_t mr = PartStart(m, parts, part + 1) - row;
         arguments.a = operands.a + row * operands.lda + k;
         arguments.c = operands.c + row * operands.ldc + j;
         kMicroKernels[0][mr - 1][arguments.columns > kLanes](arguments, store);

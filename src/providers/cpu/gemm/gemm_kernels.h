@@ -33,9 +33,4 @@ using PackedGemmFunction = void (*)(const PackedGemmPlan& plan,
                                     const PackedGemmOperands& operands);
 PackedGemmFunction GetPackedGemmFunction();
 
-// The i-th of `parts` nearly equal parts of [0, n) begins here.
-inline int64_t PartBegin(int64_t n, int64_t parts, int64_t i) {
-  return n / parts * i + (n % parts < i ? n % parts : i);
-}
-
 }  // namespace strop

@@ -11,8 +11,8 @@
 #include "base/round.h"
 #include "ops/op_util.h"
 #include "providers/cpu/gemm/gemm.h"
-#include "providers/cpu/gemm/gemm_kernels.h"
 #include "providers/cpu/gemm/kernels.h"
+#include "providers/cpu/scratch_layout.h"
 #include "providers/cpu/simd/softmax.h"
 
 namespace strop {
@@ -250,8 +250,8 @@ class MatMulKernel final : public Kernel {
     const int64_t tiles = gemm_.tile_count();
     const int64_t items = count_ * tiles;
     scratch += static_cast<size_t>(part) * gemm_.tile_scratch_bytes();
-    const int64_t last = PartBegin(items, parts_, part + 1);
-    for (int64_t i = PartBegin(items, parts_, part); i < last; ++i) {
+    const int64_t last = PartStart(items, parts_, part + 1);
+    for (int64_t i = PartStart(items, parts_, part); i < last; ++i) {
       const Offsets offsets = batch_.At(i / tiles);
       GemmOperands item = operands;
       item.a += offsets.a;

@@ -212,8 +212,7 @@ class ConvGradKernel final : public Kernel {
   // Adds the slices' sums to the first one, in order.
   void AddSums(const KernelContext& context) {
     if (dw_.size() == 1) return;
-    float* total =
-        reinterpret_cast<float*>(context.scratch() + dw_.front().sum);
+    float* total = FloatsAt(context, dw_.front().sum);
     context.ParallelFor(sum_count_, 0.2 * static_cast<double>(dw_.size()),
                         [&](int64_t begin, int64_t end) {
                           for (size_t p = 1; p < dw_.size(); ++p) {

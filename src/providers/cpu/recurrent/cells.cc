@@ -7,43 +7,11 @@
 #include "hwy/highway.h"
 // After highway.h:
 #include "providers/cpu/simd/math-inl.h"
-#include "providers/cpu/simd/vector-inl.h"
+#include "providers/cpu/simd/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strop {
 namespace HWY_NAMESPACE {
-
-// Where in its row a vector lies.
-struct Whole {
-  int64_t at;
-
-  HWY_INLINE FloatVec Load(const float* row) const {
-    return hn::LoadU(FloatTag(), row + at);
-  }
-  HWY_INLINE void Store(FloatVec v, float* row) const {
-    hn::StoreU(v, FloatTag(), row + at);
-  }
-};
-struct Tail {
-  int64_t at;
-  size_t lanes;
-
-  HWY_INLINE FloatVec Load(const float* row) const {
-    return LoadTail(FloatTag(), row + at, lanes);
-  }
-  HWY_INLINE void Store(FloatVec v, float* row) const {
-    StoreTail(v, FloatTag(), row + at, lanes);
-  }
-};
-
-// Calls f(place) for every vector of n numbers.
-template <class F>
-HWY_INLINE void EachVector(int64_t n, F f) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(FloatTag()));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) f(Whole{i});
-  if (i < n) f(Tail{i, static_cast<size_t>(n - i)});
-}
 
 HWY_INLINE const float* Row(const ReadRows& rows, int64_t i) {
   return rows.data == nullptr ? nullptr : rows.data + i * rows.stride;
@@ -64,7 +32,7 @@ HWY_INLINE void AddTo(const Place& at, FloatVec v, bool first, float* sum) {
 }
 
 void AddStep(const RowSums& sums, int64_t begin, int64_t end) {
-  EachVector(end - begin, [&](auto at) HWY_ATTR {
+  ForEachVector(end - begin, [&](auto at) HWY_ATTR {
     const auto sum = at.Load(sums.step + begin);
     at.Store(hn::Add(at.Load(sums.total + begin), sum), sums.total + begin);
   });
@@ -85,7 +53,7 @@ void LstmForward(const LstmStep& step) {
     const float* c_before = Row(step.c_before, row);
     float* gates = Row(step.gates, row);
     float *c_row = Row(step.c, row), *h_row = Row(step.h, row);
-    EachVector(n, [&](auto at) HWY_ATTR {
+    ForEachVector(n, [&](auto at) HWY_ATTR {
       const auto i = Sigmoid(d, at.Load(sums));
       const auto o = Sigmoid(d, at.Load(sums + n));
       const auto f = Sigmoid(d, at.Load(sums + 2 * n));
@@ -110,7 +78,7 @@ void LstmBackward(const LstmStepBack& step) {
     const float *c_row = Row(step.c, row), *dh_row = Row(step.dh, row);
     const float* dh_step = Row(step.dh_step, row);
     float *dc_row = Row(step.dc, row), *a = Row(step.a, row);
-    EachVector(n, [&](auto at) HWY_ATTR {
+    ForEachVector(n, [&](auto at) HWY_ATTR {
       const auto i = at.Load(gates), o = at.Load(gates + n);
       const auto f = at.Load(gates + 2 * n), g = at.Load(gates + 3 * n);
       const auto dh = hn::Add(at.Load(dh_row), LoadOrZero(at, dh_step));
@@ -138,7 +106,7 @@ void GruForwardGates(const GruGates& step) {
     const float* sums = Row(step.sums, row);
     const float* h_before = Row(step.h_before, row);
     float *gates = Row(step.gates, row), *reset_h = Row(step.reset_h, row);
-    EachVector(n, [&](auto at) HWY_ATTR {
+    ForEachVector(n, [&](auto at) HWY_ATTR {
       const auto r = Sigmoid(d, at.Load(sums + n));
       at.Store(Sigmoid(d, at.Load(sums)), gates);
       at.Store(r, gates + n);
@@ -157,7 +125,7 @@ void GruForward(const GruStep& step) {
                 *h_before = Row(step.h_before, row);
     const float* recurrent = Row(step.recurrent, row);
     float *gates = Row(step.gates, row), *h_row = Row(step.h, row);
-    EachVector(n, [&](auto at) HWY_ATTR {
+    ForEachVector(n, [&](auto at) HWY_ATTR {
       auto sum = at.Load(sums);
       if (recurrent != nullptr) {
         const auto through =
@@ -183,7 +151,7 @@ void GruBackward(const GruStepBack& step) {
     const float* dh_step = Row(step.dh_step, row);
     const float* recurrent = Row(step.recurrent, row);
     float *dh_row = Row(step.dh, row), *a = Row(step.a, row);
-    EachVector(n, [&](auto at) HWY_ATTR {
+    ForEachVector(n, [&](auto at) HWY_ATTR {
       const auto z = at.Load(gates), g = at.Load(gates + 2 * n);
       const auto dh = hn::Add(at.Load(dh_row), LoadOrZero(at, dh_step));
       const auto difference = hn::Sub(LoadOrZero(at, h_before), g);
@@ -216,7 +184,7 @@ void GruBackwardReset(const GruResetBack& step) {
     const float* h_before = Row(step.h_before, row);
     const float* through_row = Row(step.through, row);
     float *dh_row = Row(step.dh, row), *a = Row(step.a, row);
-    EachVector(n, [&](auto at) HWY_ATTR {
+    ForEachVector(n, [&](auto at) HWY_ATTR {
       const auto r = at.Load(gates + n), h = LoadOrZero(at, h_before);
       const auto through = at.Load(through_row);
       at.Store(hn::MulAdd(through, r, at.Load(dh_row)), dh_row);

@@ -20,8 +20,10 @@ using ops::recurrent::StateRows;
 using ops::recurrent::StepAt;
 using ops::recurrent::StepRows;
 
-float* FloatsAt(const KernelContext& context, size_t offset) {
-  return reinterpret_cast<float*>(context.scratch() + offset);
+void Clear(const CellSize& size, const WriteRows& rows) {
+  for (int64_t i = 0; i < size.rows; ++i) {
+    std::fill_n(rows.data + i * rows.stride, size.hidden, 0.0f);
+  }
 }
 
 WriteRows Columns(const WriteRows& rows, int64_t first) {
@@ -37,9 +39,8 @@ class Gru final : public Kernel {
       : s_(s),
         linear_(request.node.Int("linear_before_reset", 0) != 0),
         gates_(s.gate_count()),
-        projection_(GemmProblem::Dense(/*trans_a=*/false, /*trans_b=*/true,
-                                       s.steps * s.batch, gates_, s.input),
-                    request.num_threads),
+        // Linear, the bias of Rh is added elsewhere.
+        projection_(s, /*recurrent=*/linear_ ? 2 : 3, request.num_threads),
         zr_(s, /*trans_b=*/true, 2 * s.hidden, s.hidden, /*first_row=*/0),
         g_(s, /*trans_b=*/true, s.hidden, s.hidden, /*first_row=*/2 * s.hidden),
         // With one direction the sums become the gates where they are.
@@ -52,7 +53,6 @@ class Gru final : public Kernel {
     projection_scratch_ = layout.Add(projection_.scratch_bytes());
     packed_zr_ = layout.Add(zr_.scratch_bytes());
     packed_g_ = layout.Add(g_.scratch_bytes());
-    bias_ = layout.AddFloats(gates_);
     if (!in_place_) {
       sums_ = layout.AddFloats(s.directions * s.steps * s.batch * gates_);
     }
@@ -64,16 +64,13 @@ class Gru final : public Kernel {
   }
 
   size_t scratch_bytes() const { return scratch_bytes_; }
-  double flops() const {
-    return step_flops_ +
-           static_cast<double>(s_.directions) * projection_.flops();
-  }
+  double flops() const { return step_flops_ + projection_.flops(); }
 
   void Run(const KernelContext& context) override {
     const Settings& s = s_;
     float* sums =
         in_place_ ? OptionalOut<float>(context, 2) : FloatsAt(context, sums_);
-    Project(context, sums);
+    projection_.Run(context, projection_scratch_, sums);
     const float* r = context.in<float>(2).data();
     zr_.Pack(context, r, context.scratch() + packed_zr_);
     g_.Pack(context, r, context.scratch() + packed_g_);
@@ -83,27 +80,6 @@ class Gru final : public Kernel {
   }
 
  private:
-  // sums = X W' + biases; linear, that of Rh is added elsewhere.
-  void Project(const KernelContext& context, float* sums) const {
-    const float* w = context.in<float>(1).data();
-    const int64_t added = linear_ ? 2 * s_.hidden : gates_;
-    for (int64_t d = 0; d < s_.directions; ++d) {
-      const float* bias = Bias(context, d);
-      if (bias != nullptr) {
-        float* both = FloatsAt(context, bias_);
-        std::copy_n(bias, gates_, both);
-        for (int64_t i = 0; i < added; ++i) both[i] += bias[gates_ + i];
-        bias = both;
-      }
-      projection_.Run(context,
-                      {.a = context.in<float>(0).data(),
-                       .b = w + d * gates_ * s_.input,
-                       .c = sums + d * s_.steps * s_.batch * gates_,
-                       .bias = bias},
-                      context.scratch() + projection_scratch_);
-    }
-  }
-
   const float* Bias(const KernelContext& context, int64_t d) const {
     return ops::recurrent::OfDirection<float>(context, 3, d, 2 * gates_);
   }
@@ -149,7 +125,11 @@ class Gru final : public Kernel {
                     .gates = gates,
                     .h = next};
     if (linear_) {
-      MultiplyOrClear(share, h, reset, packed_g);
+      if (h.data != nullptr) {
+        g_.Run(share, h, reset, /*accumulate=*/false, packed_g);
+      } else {
+        Clear(size, reset);
+      }
       RunGruGates({.size = size, .sums = sums, .gates = gates});
       step.recurrent = reset;
       if (const float* bias = Bias(context, share.direction)) {
@@ -168,18 +148,6 @@ class Gru final : public Kernel {
     RunGruStep(step);
   }
 
-  void MultiplyOrClear(const Share& share, const ReadRows& h,
-                       const WriteRows& product,
-                       const std::byte* packed_g) const {
-    if (h.data != nullptr) {
-      g_.Run(share, h, product, /*accumulate=*/false, packed_g);
-      return;
-    }
-    for (int64_t i = 0; i < share.count(); ++i) {
-      std::fill_n(product.data + i * product.stride, s_.hidden, 0.0f);
-    }
-  }
-
   void Finish(const Share& share, const ReadRows& h,
               const Rows<float>& last) const {
     if (!last) return;
@@ -192,29 +160,18 @@ class Gru final : public Kernel {
   Settings s_;
   bool linear_;
   int64_t gates_;
-  Gemm projection_;
+  Projection projection_;
   StepProduct zr_, g_;
   bool in_place_;
   Shares shares_;
   double step_flops_ = 0;
-  size_t projection_scratch_ = 0, packed_zr_ = 0, packed_g_ = 0, bias_ = 0;
+  size_t projection_scratch_ = 0, packed_zr_ = 0, packed_g_ = 0;
   size_t sums_ = 0, h_ = 0, reset_ = 0, scratch_bytes_ = 0;
 };
 
 // --- Backward
 
-enum Slot : size_t {
-  kX,
-  kW,
-  kR,
-  kBias,
-  kLengths,
-  kFirst,
-  kAll,
-  kGates,
-  kDAll,
-  kDLast,
-};
+using namespace ops::recurrent::gru_grad;
 
 // -> dX, dW, dR, dbias, gradient of the first h.
 //
@@ -314,7 +271,7 @@ class GruGrad final : public Kernel {
     const auto gates = StepRows(s, gates_, OptionalIn<float>(context, kGates));
     const auto d_all = StepRows(s, s.hidden, OptionalIn<float>(context, kDAll));
     const auto a = RowsLikeInput(s, columns_, FloatsAt(context, a_));
-    const WriteRows dh = Start(context, share);
+    const WriteRows dh = StartGradient(context, s, kDLast, 4, dh_, share);
     float* sums = BiasSums(context, i);
     std::fill_n(sums, 2 * columns_, 0.0f);
     for (int64_t k = s.steps; k-- > 0;) {
@@ -346,9 +303,7 @@ class GruGrad final : public Kernel {
       recompute_.Run(share, step.h_before, recurrent, /*accumulate=*/false,
                      context.scratch() + packed_recompute_);
     } else {
-      for (int64_t i = 0; i < share.count(); ++i) {
-        std::fill_n(recurrent.data + i * recurrent.stride, s_.hidden, 0.0f);
-      }
+      Clear(step.size, recurrent);
     }
     step.recurrent = recurrent;
     if (const float* bias = ops::recurrent::OfDirection<float>(
@@ -380,21 +335,6 @@ class GruGrad final : public Kernel {
     if (!wants_dh) return;
     zr_.Run(share, step.a, step.dh, /*accumulate=*/true,
             context.scratch() + packed_zr_);
-  }
-
-  // The gradient of h lives in the output for the first state or in scratch;
-  // it begins with that of the last state or zeros.
-  WriteRows Start(const KernelContext& context, const Share& share) const {
-    float* data = OptionalOut<float>(context, 4);
-    if (data == nullptr) data = FloatsAt(context, dh_);
-    const auto rows = StateRows(s_, data);
-    const auto last = StateRows(s_, OptionalIn<float>(context, kDLast));
-    const int64_t d = share.direction;
-    for (int64_t b = share.begin; b < share.end; ++b) {
-      ops::recurrent::CopyOrClear(last ? last.at(d, b) : nullptr, s_.hidden,
-                                  rows.at(d, b));
-    }
-    return RowsOf(rows, 0, share);
   }
 
   void WeightGradients(const KernelContext& context, int64_t d,
@@ -466,12 +406,7 @@ KernelChoice Choose(const KernelRequest& request) {
   std::string reason =
       RecurrentDeclines(request, s, ops::recurrent::kGru, kLengths);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  auto kernel = std::make_unique<KernelType>(request, s);
-  KernelChoice choice;
-  choice.scratch_bytes = kernel->scratch_bytes();
-  choice.flops = kernel->flops();
-  choice.kernel = std::move(kernel);
-  return choice;
+  return RecurrentChoice<KernelType>(request, s);
 }
 
 }  // namespace

@@ -19,10 +19,6 @@ using ops::recurrent::StateRows;
 using ops::recurrent::StepAt;
 using ops::recurrent::StepRows;
 
-float* FloatsAt(const KernelContext& context, size_t offset) {
-  return reinterpret_cast<float*>(context.scratch() + offset);
-}
-
 // --- Forward: X, W, R, bias, lengths, first h, first c, peepholes -> h of all
 // steps, last h, last c, c of all steps, gates of all steps
 
@@ -31,9 +27,7 @@ class Lstm final : public Kernel {
   Lstm(const KernelRequest& request, const Settings& s)
       : s_(s),
         gates_(s.gate_count()),
-        projection_(GemmProblem::Dense(/*trans_a=*/false, /*trans_b=*/true,
-                                       s.steps * s.batch, gates_, s.input),
-                    request.num_threads),
+        projection_(s, /*recurrent=*/s.gates, request.num_threads),
         recurrent_(s, /*trans_b=*/true, gates_, s.hidden, /*first_row=*/0),
         // With one direction the sums become the gates where they are.
         in_place_(s.directions == 1 && request.has_output(4)) {
@@ -44,7 +38,6 @@ class Lstm final : public Kernel {
     ScratchLayout layout;
     projection_scratch_ = layout.Add(projection_.scratch_bytes());
     packed_ = layout.Add(recurrent_.scratch_bytes());
-    bias_ = layout.AddFloats(gates_);
     if (!in_place_) {
       sums_ = layout.AddFloats(s.directions * s.steps * s.batch * gates_);
     }
@@ -55,16 +48,13 @@ class Lstm final : public Kernel {
   }
 
   size_t scratch_bytes() const { return scratch_bytes_; }
-  double flops() const {
-    return step_flops_ +
-           static_cast<double>(s_.directions) * projection_.flops();
-  }
+  double flops() const { return step_flops_ + projection_.flops(); }
 
   void Run(const KernelContext& context) override {
     const Settings& s = s_;
     float* sums =
         in_place_ ? OptionalOut<float>(context, 4) : FloatsAt(context, sums_);
-    Project(context, sums);
+    projection_.Run(context, projection_scratch_, sums);
     recurrent_.Pack(context, context.in<float>(2).data(),
                     context.scratch() + packed_);
     const States states = {
@@ -109,27 +99,6 @@ class Lstm final : public Kernel {
     return {rows, period};
   }
 
-  // sums = X W' + biases
-  void Project(const KernelContext& context, float* sums) const {
-    const float* w = context.in<float>(1).data();
-    for (int64_t d = 0; d < s_.directions; ++d) {
-      const float* bias =
-          ops::recurrent::OfDirection<float>(context, 3, d, 2 * gates_);
-      if (bias != nullptr) {
-        float* both = FloatsAt(context, bias_);
-        for (int64_t i = 0; i < gates_; ++i)
-          both[i] = bias[i] + bias[gates_ + i];
-        bias = both;
-      }
-      projection_.Run(context,
-                      {.a = context.in<float>(0).data(),
-                       .b = w + d * gates_ * s_.input,
-                       .c = sums + d * s_.steps * s_.batch * gates_,
-                       .bias = bias},
-                      context.scratch() + projection_scratch_);
-    }
-  }
-
   void Walk(const Share& share, const States& states,
             const std::byte* packed) const {
     ReadRows h = RowsOf(states.first_h, 0, share);
@@ -167,32 +136,18 @@ class Lstm final : public Kernel {
 
   Settings s_;
   int64_t gates_;
-  Gemm projection_;
+  Projection projection_;
   StepProduct recurrent_;
   bool in_place_;
   Shares shares_;
   double step_flops_ = 0;
-  size_t projection_scratch_ = 0, packed_ = 0, bias_ = 0;
+  size_t projection_scratch_ = 0, packed_ = 0;
   size_t sums_ = 0, h_ = 0, c_ = 0, scratch_bytes_ = 0;
 };
 
 // --- Backward
 
-enum Slot : size_t {
-  kX,
-  kW,
-  kR,
-  kLengths,
-  kFirstH,
-  kFirstC,
-  kAllH,
-  kAllC,
-  kGates,
-  kDAllH,
-  kDLastH,
-  kDLastC,
-  kPeepholes,
-};
+using namespace ops::recurrent::lstm_grad;
 
 // -> dX, dW, dR, dbias, gradients of the first h and c
 class LstmGrad final : public Kernel {
@@ -261,8 +216,8 @@ class LstmGrad final : public Kernel {
     const auto d_all_h =
         StepRows(s, s.hidden, OptionalIn<float>(context, kDAllH));
     const auto a = RowsLikeInput(s, gates_, FloatsAt(context, a_));
-    const WriteRows dh = Start(context, kDLastH, 4, dh_, share);
-    const WriteRows dc = Start(context, kDLastC, 5, dc_, share);
+    const WriteRows dh = StartGradient(context, s, kDLastH, 4, dh_, share);
+    const WriteRows dc = StartGradient(context, s, kDLastC, 5, dc_, share);
     float* sums = BiasSums(context, i);
     std::fill_n(sums, 2 * gates_, 0.0f);
     for (int64_t k = s.steps; k-- > 0;) {
@@ -281,22 +236,6 @@ class LstmGrad final : public Kernel {
       recurrent_.Run(share, a_step, dh, /*accumulate=*/false,
                      context.scratch() + packed_);
     }
-  }
-
-  // Where the gradient of a state lives: in the output for the first state,
-  // or in scratch. Begins with the gradient of the last state or zeros.
-  WriteRows Start(const KernelContext& context, Slot last, size_t output,
-                  size_t scratch, const Share& share) const {
-    float* data = OptionalOut<float>(context, output);
-    if (data == nullptr) data = FloatsAt(context, scratch);
-    const auto rows = StateRows(s_, data);
-    const auto from = StateRows(s_, OptionalIn<float>(context, last));
-    const int64_t d = share.direction;
-    for (int64_t b = share.begin; b < share.end; ++b) {
-      ops::recurrent::CopyOrClear(from ? from.at(d, b) : nullptr, s_.hidden,
-                                  rows.at(d, b));
-    }
-    return RowsOf(rows, 0, share);
   }
 
   ReadRows Before(const KernelContext& context, const Rows<const float>& all_c,
@@ -366,12 +305,7 @@ KernelChoice Choose(const KernelRequest& request, size_t lengths,
     reason = "input_forget";
   }
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  auto kernel = std::make_unique<KernelType>(request, s);
-  KernelChoice choice;
-  choice.scratch_bytes = kernel->scratch_bytes();
-  choice.flops = kernel->flops();
-  choice.kernel = std::move(kernel);
-  return choice;
+  return RecurrentChoice<KernelType>(request, s);
 }
 
 }  // namespace

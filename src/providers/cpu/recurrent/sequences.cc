@@ -51,6 +51,40 @@ Shares::Shares(const Settings& s, double flops, int num_threads)
   cost_ = flops / static_cast<double>(count()) / kFlopsPerNanosecond;
 }
 
+// --- What enters the gates from X
+
+Projection::Projection(const Settings& s, int64_t recurrent, int num_threads)
+    : s_(s),
+      recurrent_(recurrent),
+      gemm_(GemmProblem::Dense(/*trans_a=*/false, /*trans_b=*/true,
+                               s.steps * s.batch, s.gate_count(), s.input),
+            num_threads),
+      product_(layout_.Add(gemm_.scratch_bytes())),
+      bias_(layout_.AddFloats(s.gate_count())) {}
+
+void Projection::Run(const KernelContext& context, size_t scratch,
+                     float* sums) const {
+  const int64_t gates = s_.gate_count();
+  for (int64_t d = 0; d < s_.directions; ++d) {
+    const float* bias =
+        ops::recurrent::OfDirection<float>(context, 3, d, 2 * gates);
+    if (bias != nullptr) {
+      float* both = FloatsAt(context, scratch + bias_);
+      std::copy_n(bias, gates, both);
+      for (int64_t i = 0; i < recurrent_ * s_.hidden; ++i) {
+        both[i] += bias[gates + i];
+      }
+      bias = both;
+    }
+    gemm_.Run(context,
+              {.a = context.in<float>(0).data(),
+               .b = context.in<float>(1).data() + d * gates * s_.input,
+               .c = sums + d * s_.steps * s_.batch * gates,
+               .bias = bias},
+              context.scratch() + scratch + product_);
+  }
+}
+
 // --- R in the steps
 
 StepProduct::StepProduct(const Settings& s, bool trans_b, int64_t n, int64_t k,
@@ -93,6 +127,24 @@ void StepProduct::Run(const Share& share, const ReadRows& a, const WriteRows& c,
        .c = c.data,
        .ldc = c.stride,
        .accumulate = accumulate});
+}
+
+// --- Gradients in the steps
+
+WriteRows StartGradient(const KernelContext& context, const Settings& s,
+                        size_t last, size_t output, size_t scratch,
+                        const Share& share) {
+  float* data = ops::recurrent::OptionalOut<float>(context, output);
+  if (data == nullptr) data = FloatsAt(context, scratch);
+  const auto rows = ops::recurrent::StateRows(s, data);
+  const auto from = ops::recurrent::StateRows(
+      s, ops::recurrent::OptionalIn<float>(context, last));
+  const int64_t d = share.direction;
+  for (int64_t b = share.begin; b < share.end; ++b) {
+    ops::recurrent::CopyOrClear(from ? from.at(d, b) : nullptr, s.hidden,
+                                rows.at(d, b));
+  }
+  return RowsOf(rows, 0, share);
 }
 
 // --- Gradients after the steps

@@ -9,7 +9,9 @@
 // Names and shapes are those of ops/recurrent/recurrent.h.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "ops/recurrent/recurrent.h"
 #include "providers/cpu/gemm/gemm.h"
@@ -25,6 +27,18 @@ std::string RecurrentDeclines(const KernelRequest& request,
                               const ops::recurrent::Settings& s,
                               const ops::recurrent::Family& family,
                               size_t lengths_input);
+
+// The choice of a KernelType(request, s).
+template <class KernelType>
+KernelChoice RecurrentChoice(const KernelRequest& request,
+                             const ops::recurrent::Settings& s) {
+  auto kernel = std::make_unique<KernelType>(request, s);
+  KernelChoice choice;
+  choice.scratch_bytes = kernel->scratch_bytes();
+  choice.flops = kernel->flops();
+  choice.kernel = std::move(kernel);
+  return choice;
+}
 
 // --- Rows
 
@@ -85,6 +99,30 @@ class Shares {
   double cost_ = 0;  // nanoseconds for one
 };
 
+// --- What enters the gates from X
+
+// W x + biases for each row of X: the bias of W and, as far as `recurrent`
+// gates, that of R.
+class Projection {
+ public:
+  Projection(const ops::recurrent::Settings& s, int64_t recurrent,
+             int num_threads);
+
+  size_t scratch_bytes() const { return layout_.total(); }
+  double flops() const {
+    return static_cast<double>(s_.directions) * gemm_.flops();
+  }
+  // Inputs 0, 1 and 3 of the op are X, W and the biases.
+  void Run(const KernelContext& context, size_t scratch, float* sums) const;
+
+ private:
+  ops::recurrent::Settings s_;
+  int64_t recurrent_;
+  Gemm gemm_;
+  ScratchLayout layout_;
+  size_t product_, bias_;
+};
+
 // --- R in the steps
 
 // Rows of a state, or of its gradient, times a part of R or its transpose.
@@ -108,6 +146,15 @@ class StepProduct {
   int64_t direction_ = 0;  // numbers of R
   int64_t first_ = 0;      // numbers of R before B
 };
+
+// --- Gradients in the steps
+
+// Where the gradient of a state lives: in output `output`, which is for the
+// first state, or in scratch. Begins with that of the last state, input
+// `last`, or zeros.
+WriteRows StartGradient(const KernelContext& context,
+                        const ops::recurrent::Settings& s, size_t last,
+                        size_t output, size_t scratch, const Share& share);
 
 // --- Gradients after the steps. `a` holds `lda` numbers for each row of X:
 // gradients of what enters the gates, and what else a kernel wants there.
