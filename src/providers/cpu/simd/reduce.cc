@@ -84,14 +84,16 @@ void SumColumns(const float* x, int64_t rows, int64_t columns, int64_t stride,
   }
 }
 
-// The sum of x[0, n).
+// The sum of x[0, n). A lane adds up as many numbers before they go to the
+// total whatever the width of vectors, so that narrow ones round no worse.
 double SumRun(const float* x, int64_t n) {
-  constexpr int64_t kRun = 2048;
+  constexpr int64_t kAdditions = 32;
   const FloatTag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t run = kAdditions * 4 * lanes;
   double total = 0;
-  for (int64_t begin = 0; begin < n; begin += kRun) {
-    const int64_t end = std::min(n, begin + kRun);
+  for (int64_t begin = 0; begin < n; begin += run) {
+    const int64_t end = std::min(n, begin + run);
     FloatVec sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
     int64_t i = begin;
     for (; i + 4 * lanes <= end; i += 4 * lanes) {
