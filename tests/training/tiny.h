@@ -26,7 +26,7 @@ Model OptimizerModel(const std::string& op_type);
 
 // Encoded models, and how Module and Optimizer take them.
 struct Models {
-  std::string train, eval, optimizer;
+  std::string train, eval = {}, optimizer = {};
   ModelIdentifiers identifiers() const;
 
   static Models Default(const std::string& op_type = "AdamWOptimizer");

@@ -136,6 +136,17 @@ class ConvTransposeGradKernel final : public Kernel {
   Layout dy_layout_;
 };
 
+// A kernel for the node as if it were another op.
+KernelChoice ChooseAs(const KernelRequest& request, const OpDef& op,
+                      std::span<const KernelInput> inputs,
+                      std::span<const TensorInfo> outputs) {
+  return ChooseFromList({.node = request.node,
+                         .op = op,
+                         .inputs = inputs,
+                         .outputs = outputs,
+                         .num_threads = request.num_threads});
+}
+
 }  // namespace
 
 KernelChoice ChooseConvTranspose(const KernelRequest& request) {
@@ -147,11 +158,7 @@ KernelChoice ChooseConvTranspose(const KernelRequest& request) {
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   const KernelInput inputs[] = {x, {.info = y, .layout = x.layout}, w};
   const TensorInfo outputs[] = {y, {}, {}};
-  KernelChoice inner = ChooseFromList({.node = request.node,
-                                       .op = kConvGrad,
-                                       .inputs = inputs,
-                                       .outputs = outputs,
-                                       .num_threads = request.num_threads});
+  KernelChoice inner = ChooseAs(request, kConvGrad, inputs, outputs);
   if (inner.kernel == nullptr) return inner;
   const Layout y_layout = LayoutAt(inner.output_layouts, 0);
   KernelChoice choice;
@@ -179,11 +186,7 @@ KernelChoice ChooseConvTransposeGrad(const KernelRequest& request) {
   if (request.has_output(0)) {
     const KernelInput inputs[] = {dy, w};
     const TensorInfo outputs[] = {x.info};
-    KernelChoice inner = ChooseFromList({.node = request.node,
-                                         .op = kConv,
-                                         .inputs = inputs,
-                                         .outputs = outputs,
-                                         .num_threads = request.num_threads});
+    KernelChoice inner = ChooseAs(request, kConv, inputs, outputs);
     if (inner.kernel == nullptr) return inner;
     of_dy = LayoutAt(inner.input_layouts, 0);
     choice.output_layouts = {LayoutAt(inner.output_layouts, 0)};
@@ -197,11 +200,7 @@ KernelChoice ChooseConvTransposeGrad(const KernelRequest& request) {
     read.layout = of_dy;
     const KernelInput inputs[] = {x, read, w};
     const TensorInfo outputs[] = {{}, w.info, {}};
-    KernelChoice inner = ChooseFromList({.node = request.node,
-                                         .op = kConvGrad,
-                                         .inputs = inputs,
-                                         .outputs = outputs,
-                                         .num_threads = request.num_threads});
+    KernelChoice inner = ChooseAs(request, kConvGrad, inputs, outputs);
     if (inner.kernel == nullptr) return inner;
     const Layout wanted = LayoutAt(inner.input_layouts, 1);
     if (forward != nullptr && wanted != of_dy) {

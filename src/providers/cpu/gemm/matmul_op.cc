@@ -79,30 +79,21 @@ struct Stack {
   }
 };
 
-// Axis i of the stack is axis perm[i] of the tensor.
-Stack ReadStack(const Shape& shape, std::span<const int64_t> perm) {
-  Stack stack;
-  stack.rank = shape.rank();
-  for (size_t i = 0; i < stack.rank; ++i) {
-    int64_t axis = perm.empty() ? static_cast<int64_t>(i) : perm[i];
-    if (axis < 0) axis += static_cast<int64_t>(stack.rank);
-    const auto from = static_cast<size_t>(axis);
-    stack.sizes[i] = shape[from];
-    stack.steps[i] = shape.element_count(from + 1, shape.rank());
-  }
-  return stack;
-}
+// A stack of operands: its axis i is axis perm[i] of the tensor. One of
+// results: its axis perm[i] is axis i of the tensor.
+enum class Role { kOperand, kResult };
 
-// Axis perm[i] of the stack is axis i of the tensor.
-Stack ReadResult(const Shape& shape, std::span<const int64_t> perm) {
+Stack ReadStack(const Shape& shape, std::span<const int64_t> perm, Role role) {
   Stack stack;
   stack.rank = shape.rank();
   for (size_t i = 0; i < stack.rank; ++i) {
-    int64_t axis = perm.empty() ? static_cast<int64_t>(i) : perm[i];
-    if (axis < 0) axis += static_cast<int64_t>(stack.rank);
-    const auto to = static_cast<size_t>(axis);
-    stack.sizes[to] = shape[i];
-    stack.steps[to] = shape.element_count(i + 1, shape.rank());
+    int64_t other = perm.empty() ? static_cast<int64_t>(i) : perm[i];
+    if (other < 0) other += static_cast<int64_t>(stack.rank);
+    const auto j = static_cast<size_t>(other);
+    const size_t of_stack = role == Role::kOperand ? i : j;
+    const size_t of_tensor = role == Role::kOperand ? j : i;
+    stack.sizes[of_stack] = shape[of_tensor];
+    stack.steps[of_stack] = shape.element_count(of_tensor + 1, shape.rank());
   }
   return stack;
 }
@@ -312,9 +303,12 @@ KernelChoice ChooseMatMul(const KernelRequest& request) {
   if (node.Int("transBatchA", 0) != 0 || node.Int("transBatchB", 0) != 0) {
     return KernelChoice::Decline("transposed batch");
   }
-  Stack a = ReadStack(request.inputs[0].info.shape, node.Ints("permA"));
-  Stack b = ReadStack(request.inputs[1].info.shape, node.Ints("permB"));
-  Stack c = ReadResult(request.outputs[0].shape, node.Ints("permY"));
+  Stack a = ReadStack(request.inputs[0].info.shape, node.Ints("permA"),
+                      Role::kOperand);
+  Stack b = ReadStack(request.inputs[1].info.shape, node.Ints("permB"),
+                      Role::kOperand);
+  Stack c =
+      ReadStack(request.outputs[0].shape, node.Ints("permY"), Role::kResult);
   if (node.Int("transA", 0) != 0) a.Transpose();
   if (node.Int("transB", 0) != 0) b.Transpose();
   const bool has_bias = request.has_input(2);
