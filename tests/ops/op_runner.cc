@@ -8,7 +8,6 @@
 
 #include "base/half.h"
 #include "base/throw.h"
-#include "ops/reference_kernel.h"
 
 namespace strop {
 
@@ -272,7 +271,7 @@ void OpRun::Run(const KernelChoice& choice) {
 }
 
 void OpRun::RunReference() {
-  const KernelChoice choice = MakeReferenceKernel(Request());
+  const KernelChoice choice = ChooseReference();
   if (choice.kernel == nullptr) {
     node_->Fail(choice.reason, ErrorCode::kNotImplemented);
   }
@@ -280,7 +279,7 @@ void OpRun::RunReference() {
 }
 
 std::string OpRun::RunProvider(const ExecutionProvider& provider) {
-  const KernelChoice choice = provider.Choose(Request());
+  const KernelChoice choice = Choose(provider);
   if (choice.kernel == nullptr) return choice.reason;
   for (const auto& layouts : {choice.input_layouts, choice.output_layouts}) {
     for (const Layout layout : layouts) {

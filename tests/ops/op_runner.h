@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/reference_kernel.h"
 #include "ops/registry.h"
 #include "strop/execution_provider.h"
 #include "strop/op.h"
@@ -81,6 +82,17 @@ class OpRun {
   // "" after a run. Kernels that want blocked layouts are not run.
   std::string RunProvider(const ExecutionProvider& provider);
 
+  // For whoever runs a kernel otherwise: the kernels, and all but the scratch
+  // that one needs.
+  KernelChoice ChooseReference() { return MakeReferenceKernel(Request()); }
+  KernelChoice Choose(const ExecutionProvider& provider) {
+    return provider.Choose(Request());
+  }
+  KernelContext Context();
+  // Null where the node leaves one out.
+  std::span<const Argument* const> inputs() const { return input_arguments_; }
+  std::span<const Argument* const> outputs() const { return output_arguments_; }
+
   bool has_output(size_t i) const { return output_arguments_[i] != nullptr; }
   const Tensor& output(size_t i) const { return outputs_[i].tensor; }
   const Tensor& input(size_t i) const { return inputs_[i].tensor; }
@@ -104,7 +116,6 @@ class OpRun {
   void InferOutputs(const std::string& outputs);
   void BindOutputs();
   void Restore();
-  KernelContext Context();
   KernelRequest Request();  // holds until the next call
   void Run(const KernelChoice& choice);
 
