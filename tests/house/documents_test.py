@@ -8,7 +8,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"),
-                    *(ROOT / "examples").rglob("*.md")])
+                    *(ROOT / "examples").rglob("*.md"),
+                    *(ROOT / "benchmarks").rglob("*.md")])
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 # `src/ops/op_list.inc`, but not `src/ops/<name>.cc` or a glob.
