@@ -16,9 +16,11 @@ struct SessionOptions {
   int num_threads = 0;
 
   // Most bytes a step may hold beside parameters, gradients and what the
-  // caller gives; 0 means no limit. Where its plan needs more, the first step
-  // with those shapes throws kOutOfMemory before it writes anything, and names
-  // the least that is needed. What sub-graphs hold (their plans, the values
+  // caller gives; 0 means no limit. To keep to it, values of the forward pass
+  // are computed again in the backward pass, the cheapest first, with the same
+  // bits. Where the plan needs more even so, the first step with those shapes
+  // throws kOutOfMemory before it writes anything, and names the least that is
+  // needed. What sub-graphs hold (their plans, the values
   // that a Loop carries, what it stacks) is counted as they run: the error
   // then names what the step had come to.
   size_t memory_limit_bytes = 0;
@@ -39,8 +41,8 @@ struct SessionOptions {
   // Passes over the graph to leave out, for finding faults: remove_identity,
   // use_relu_output, name_pool_shapes, name_expanded_shapes, name_split_sizes,
   // name_peepholes, fuse_clip_grad, fuse_batch_norm, pool_before_relu,
-  // fuse_conv, fuse_matmul, fuse_gemm, fuse_accumulate, remove_dead. Another
-  // name throws kInvalidArgument.
+  // fuse_conv, fuse_matmul, fuse_gemm, fuse_accumulate, remove_dead,
+  // write_early, mark_recompute. Another name throws kInvalidArgument.
   std::vector<std::string> disabled_passes;
 
   // Collect per-kernel times; Module::WriteProfile writes them.

@@ -72,7 +72,9 @@ void BindSessionOptions(nb::module_& module) {
       .def_rw("memory_limit_bytes", &SessionOptions::memory_limit_bytes,
               "Most bytes that a step may hold beside parameters,\n"
               "gradients and the caller's arrays, an int; 0, the\n"
-              "default, means no limit. A step that needs more raises\n"
+              "default, means no limit. To keep to it, a train step\n"
+              "computes values again instead of keeping them, with the\n"
+              "same bits. A step that needs more even so raises\n"
               "MemoryError and changes nothing.")
       .def_prop_rw("non_finite", &NonFiniteName, &SetNonFinite,
                    "What a train step does whose loss is infinite or NaN:\n"

@@ -25,6 +25,11 @@ void FuseClipGrad(Graph& graph);
 void FuseBatchNorm(Graph& graph);
 void FuseConv(Graph& graph);
 void PoolBeforeRelu(Graph& graph);
+void WriteEarly(Graph& graph);
+// Marks what costs little.
+void MarkRecompute(Graph& graph);
+// Marks all that can be computed again.
+void MarkCostlyRecompute(Graph& graph);
 void WriteBatchNormStatistics(Graph& graph);
 // Initializers that are declared as inputs too (IR 3) have their value alone.
 void UndeclareInitializers(Graph& graph);

@@ -28,6 +28,9 @@ constexpr Pass kPasses[] = {
     {"fuse_gemm", FuseGemm},
     {"fuse_accumulate", FuseAccumulate},
     {"remove_dead", RemoveDead},
+    // Of the nodes as they run, in their order.
+    {"write_early", WriteEarly},
+    {"mark_recompute", MarkRecompute},
 };
 
 // Passes look at the inputs and outputs that an op must have.
@@ -64,7 +67,9 @@ void Specialize(Graph& graph, const SpecializeOptions& options) {
   for (const Pass& pass : kPasses) {
     if (std::find(options.disabled.begin(), options.disabled.end(),
                   pass.name) == options.disabled.end()) {
-      pass.run(graph);
+      const bool costly =
+          options.memory_is_limited && pass.run == MarkRecompute;
+      (costly ? MarkCostlyRecompute : pass.run)(graph);
     }
   }
 }

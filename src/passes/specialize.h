@@ -26,6 +26,8 @@ struct SpecializeOptions {
   // BatchNormalization in training form writes its running statistics back
   // into those of its inputs that are graph inputs.
   bool update_batch_norm_statistics = false;
+  // mark_recompute marks costly nodes as well.
+  bool memory_is_limited = false;
 };
 
 // The passes in the order in which they run.

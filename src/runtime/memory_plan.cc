@@ -2,6 +2,7 @@
 #include "runtime/memory_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "base/round.h"
@@ -35,20 +36,20 @@ size_t FindGap(const std::vector<std::pair<size_t, size_t>>& placed,
   return found ? best : end;
 }
 
-}  // namespace
-
-MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
+// Places the buffer with the largest rank first, each in the smallest gap that
+// fits, else at the end.
+template <class Rank>
+MemoryPlan PlaceBy(std::span<const BufferLife> buffers, Rank rank) {
   MemoryPlan plan;
   plan.offsets.resize(buffers.size(), 0);
-  std::vector<size_t> by_size(buffers.size());
-  std::iota(by_size.begin(), by_size.end(), size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) {
-    return buffers[a].bytes > buffers[b].bytes;
-  });
+  std::vector<size_t> ranked(buffers.size());
+  std::iota(ranked.begin(), ranked.end(), size_t{0});
+  std::ranges::stable_sort(ranked, std::greater<>(),
+                           [&](size_t i) { return rank(buffers[i]); });
 
   std::vector<size_t> placed;  // indices of buffers that have an offset
   std::vector<std::pair<size_t, size_t>> conflicts;
-  for (size_t i : by_size) {
+  for (size_t i : ranked) {
     const size_t bytes = RoundUp(buffers[i].bytes, kAlignment);
     if (bytes == 0) continue;
     conflicts.clear();
@@ -64,6 +65,17 @@ MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
     placed.push_back(i);
   }
   return plan;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
+  MemoryPlan by_size =
+      PlaceBy(buffers, [](const BufferLife& life) { return life.bytes; });
+  MemoryPlan by_area = PlaceBy(buffers, [](const BufferLife& life) {
+    return static_cast<double>(life.bytes) * (life.last - life.first + 1);
+  });
+  return by_area.total_bytes < by_size.total_bytes ? by_area : by_size;
 }
 
 }  // namespace strop

@@ -22,10 +22,11 @@ struct MemoryPlan {
   size_t total_bytes = 0;
 };
 
-// Buffers whose lives overlap do not overlap in memory. Large buffers are
-// placed first, each in the smallest gap that fits, else at the end: "greedy
-// by size", as in Pisarchyk and Lee, "Efficient memory management for deep
-// neural net inference", 2020.
+// Buffers whose lives overlap do not overlap in memory. Buffers are placed one
+// after another, each in the smallest gap that fits, else at the end; large
+// ones first ("greedy by size", as in Pisarchyk and Lee, "Efficient memory
+// management for deep neural net inference", 2020), or those first that are
+// large for long, whichever needs less.
 MemoryPlan PlanMemory(std::span<const BufferLife> buffers);
 
 }  // namespace strop

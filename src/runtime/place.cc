@@ -118,6 +118,9 @@ class Placer {
 
   void Place() {
     std::vector<BufferLife> lives = lives_;
+    for (BufferLife& life : lives) {
+      if (life.first == kNever) life.bytes = 0;  // no step uses it
+    }
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       const int step = static_cast<int>(s);
       lives.push_back({plan_.steps[s].scratch_bytes, step, step});

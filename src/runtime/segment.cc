@@ -8,6 +8,7 @@
 #include "ops/reference_kernel.h"
 #include "ops/registry.h"
 #include "runtime/place.h"
+#include "runtime/step_budget.h"
 
 namespace strop {
 namespace {
@@ -41,6 +42,7 @@ void SegmentBuilder::Begin() {
   plan_ = std::make_unique<Plan>();
   plan_->graph = &graph_;
   places_.assign(values_.size(), {});
+  choices_.clear();
 }
 
 KnownValue& SegmentBuilder::Known(ValueId id) {
@@ -171,6 +173,23 @@ void SegmentBuilder::AddView(const Node& node) {
   Slot(slot).shares = source;
   to.input = Slot(slot).input;
   PlaceOf(node.outputs[0]).slot = slot;
+}
+
+void SegmentBuilder::AddRecomputed(const Node& node) {
+  const int kept = SlotOf(node.inputs[0]), again = SlotOf(node.inputs[1]);
+  KnownValue& to = Known(node.outputs[0]);
+  const PlanSlot source = Slot(kept);
+  const int slot =
+      AddSlot(node.outputs[0], to.info.tensor, source.storage, source.layout);
+  Slot(slot).input = source.input;
+  Slot(slot).shares = kept;
+  to.input = source.input;
+  PlaceOf(node.outputs[0]).slot = slot;
+  const PlanSlot& other = Slot(again);
+  const bool open = source.storage == PlanSlot::Storage::kArena &&
+                    other.storage == source.storage &&
+                    other.layout == source.layout;
+  choices_.push_back({kept, again, slot, open});
 }
 
 void SegmentBuilder::AddConstants(
@@ -331,9 +350,17 @@ std::unique_ptr<Plan> SegmentBuilder::Finish(const std::vector<bool>& carried) {
   FinishOutputs();
   std::vector<int> pinned = plan_->output_slots;
   for (ValueId id : kept) pinned.push_back(PlainSlot(id));
+  ChooseRecompute(*plan_, choices_, pinned, MostArenaBytes());
   PlaceBuffers(*plan_, pinned);
   FindFirstWrite(*plan_);
   return std::move(plan_);
+}
+
+// 0: no limit.
+size_t SegmentBuilder::MostArenaBytes() const {
+  const size_t limit = options_.budget->memory_limit();
+  if (limit == 0) return 0;
+  return limit > plan_->constant_bytes ? limit - plan_->constant_bytes : 1;
 }
 
 void SegmentBuilder::FinishOutputs() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/choose_recompute.h"
 #include "runtime/lower.h"
 #include "runtime/plan.h"
 #include "runtime/size.h"
@@ -36,6 +37,8 @@ class SegmentBuilder {
 
   // A new plan. The slots of the last one are forgotten.
   void Begin();
+  // Recomputed: the output is one of the two inputs, to be chosen.
+  void AddRecomputed(const Node& node);
   // An op that computes nothing: the output is the input's memory.
   void AddView(const Node& node);
   void AddStep(NodeId id);
@@ -83,6 +86,7 @@ class SegmentBuilder {
   KernelChoice AskProviders(const KernelRequest& request, PlanStep& step);
   KernelChoice ChooseKernel(const Node& node, const OpDef& op, PlanStep& step);
   void FinishOutputs();
+  size_t MostArenaBytes() const;
 
   const LoweredGraph& lowered_;
   const Graph& graph_;
@@ -90,6 +94,7 @@ class SegmentBuilder {
   const SizeOptions& options_;
   std::unique_ptr<Plan> plan_;
   std::vector<Place> places_;
+  std::vector<RecomputeChoice> choices_;
   std::vector<KernelInput> kernel_inputs_;
   std::vector<TensorInfo> kernel_outputs_;
 };

@@ -184,7 +184,7 @@ class Sizer::Impl {
     if (!ValuesKnown(id, node)) return false;
     if (IsControl(id)) return RunControl(id, node);
     InferNode(node, op);
-    if (op.is_view && AddView(node)) return true;
+    if (op.is_view && AddView(node, op)) return true;
     if (Fold(node, op)) return true;
     builder_.AddStep(id);
     return true;
@@ -239,11 +239,15 @@ class Sizer::Impl {
 
   // The view of a known value is known. False where the input is a list,
   // which is bound otherwise.
-  bool AddView(const Node& node) {
+  bool AddView(const Node& node, const OpDef& op) {
     const KnownValue& from = ValueOf(node.inputs[0]);
     if (from.info.is_list) return false;
     if (from.info.known == nullptr) {
-      builder_.AddView(node);
+      if (op.name == "Recomputed" && op.domain == kInternal) {
+        builder_.AddRecomputed(node);
+      } else {
+        builder_.AddView(node);
+      }
       return true;
     }
     KnownValue& to = ValueOf(node.outputs[0]);

@@ -19,6 +19,8 @@ class StepBudget {
   StepBudget(std::string graph, size_t memory_limit)
       : graph_(std::move(graph)), memory_limit_(memory_limit) {}
 
+  size_t memory_limit() const { return memory_limit_; }
+
   // Throws kOutOfMemory where the step would hold too much with `bytes` more.
   void Check(size_t bytes) const;
 

@@ -164,6 +164,8 @@ class Trains
 
   // A few steps of SGD.
   void TrainAndCompare(ArtifactOptions options) const;
+  // The least memory in which a step can be made.
+  size_t LeastBytes(const ArtifactOptions& options) const;
 
   std::shared_ptr<FileSystem> files_ = FileSystem::Default();
   std::filesystem::path folder_;
@@ -204,6 +206,42 @@ void Trains::TrainAndCompare(ArtifactOptions options) const {
         return model.state().ParameterValue(name);
       },
       wide ? 1e-7 : 1e-4);
+}
+
+// The limit that the errors about lower ones end at: the first may come from a
+// constant, before there is a plan.
+size_t Trains::LeastBytes(const ArtifactOptions& options) const {
+  SessionOptions session;
+  session.memory_limit_bytes = 1;
+  while (true) {
+    try {
+      PreparedModel(Source(), options, session).Train(FeedsOf(0));
+      return session.memory_limit_bytes;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      const size_t at = text.find("holds ");
+      if (at == std::string::npos) throw;
+      session.memory_limit_bytes = std::stoull(text.substr(at + 6));
+    }
+  }
+}
+
+// With all that can be computed again computed again, the bits stay the same.
+TEST_P(Trains, TheSameInTheLeastMemory) {
+  ArtifactOptions options;
+  options.losses = {{.kind = architecture().loss}};
+  options.optimizer = OptimizerKind::kSgd;
+  SessionOptions free, least;
+  free.disabled_passes = {"mark_recompute"};
+  PreparedModel wanted(Source(), options, free);
+  least.memory_limit_bytes = LeastBytes(options);
+  EXPECT_LT(least.memory_limit_bytes, wanted.PeakBytes(FeedsOf(0)));
+  PreparedModel model(Source(), options, least);
+  EXPECT_EQ(model.Train(FeedsOf(0)), wanted.Train(FeedsOf(0)));
+  for (const std::string& name : wanted.state().ParameterNames()) {
+    if (!wanted.state().RequiresGrad(name)) continue;
+    EXPECT_EQ(model.Gradient(name), wanted.Gradient(name)) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(PyTorch, Trains,

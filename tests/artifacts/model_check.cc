@@ -119,7 +119,9 @@ std::string ModelBuilder::ConstantNode(const std::string& name,
 std::string ModelBuilder::Encode() const { return EncodeOnnx(model_); }
 
 PreparedModel::PreparedModel(const std::string& onnx,
-                             const ArtifactOptions& options) {
+                             const ArtifactOptions& options,
+                             SessionOptions session) {
+  session.config.emplace("strop.fill_memory_with_nan", "1");
   EncodedArtifacts encoded =
       EncodeArtifacts(std::as_bytes(std::span(onnx)), options, environment_);
   report_ = encoded.report;
@@ -135,8 +137,6 @@ PreparedModel::PreparedModel(const std::string& onnx,
   ModelIdentifiers models = {
       .train = bytes(0), .eval = bytes(1), .optimizer = std::nullopt};
   if (bytes_.size() > 2) models.optimizer = bytes(2);
-  const SessionOptions session = {
-      .disabled_passes = {}, .config = {{"strop.fill_memory_with_nan", "1"}}};
   module_ =
       std::make_unique<Module>(models, state_.get(), session, environment_);
   if (models.optimizer) {
@@ -167,6 +167,15 @@ std::vector<Numbers64> PreparedModel::Train(
   for (const OwnedTensor& output : outputs)
     numbers.push_back(ToNumbers(output.view()));
   return numbers;
+}
+
+size_t PreparedModel::PeakBytes(const std::map<std::string, Feed>& feeds) {
+  const auto inputs = Inputs(feeds, module_->TrainingInputs());
+  const std::vector<Tensor> views(inputs.begin(), inputs.end());
+  const std::string plan =
+      module_->DescribePlan(true, views, Module::PlanFormat::kJson);
+  constexpr std::string_view kKey = "\"peak_bytes\":";
+  return std::stoull(plan.substr(plan.find(kKey) + kKey.size()));
 }
 
 double PreparedModel::Evaluate(const std::map<std::string, Feed>& feeds) {

@@ -67,10 +67,13 @@ class PreparedModel {
  public:
   PreparedModel(const ModelBuilder& model, const ArtifactOptions& options)
       : PreparedModel(model.Encode(), options) {}
-  PreparedModel(const std::string& onnx, const ArtifactOptions& options);
+  PreparedModel(const std::string& onnx, const ArtifactOptions& options,
+                SessionOptions session = {});
 
   // One train step; returns the outputs.
   std::vector<Numbers64> Train(const std::map<std::string, Feed>& feeds);
+  // What a train step holds, in bytes; its plan is made.
+  size_t PeakBytes(const std::map<std::string, Feed>& feeds);
   double Evaluate(const std::map<std::string, Feed>& feeds);
   Numbers64 Gradient(const std::string& parameter) const;
   const ArtifactReport& report() const { return report_; }

@@ -44,6 +44,36 @@ void Run(const KernelContext& c) {
   Activate<T>(c, ReadActivation(c.node()), c.output(0));
 }
 
+// X, scale, bias, saved mean, saved 1 / sqrt(variance + epsilon), residual
+// (optional)
+void InferApply(InferContext& c) {
+  ReadActivation(c.node());
+  const Shape& x = c.input(0).shape;
+  const Shape channels = {x.rank() > 1 ? x[1] : 1};
+  for (size_t i = 0; i < 5; ++i) RequireFloat(c, i);
+  for (size_t i = 1; i < 5; ++i) RequireShape(c, i, channels);
+  if (c.has_input(5)) RequireSame(c, 0, 5);
+  SameAsInput(c);
+}
+
+template <class T>
+void RunApply(const KernelContext& c) {
+  const Shape& shape = c.input(0).shape();
+  const int64_t channels = shape.rank() > 1 ? shape[1] : 1;
+  const int64_t inner =
+      shape.element_count(std::min<size_t>(2, shape.rank()), shape.rank());
+  const auto x = c.in<T>(0), scale = c.in<T>(1), bias = c.in<T>(2);
+  const auto mean = c.in<T>(3), inverse = c.in<T>(4);
+  const auto y = c.out<T>(0);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const auto k =
+        static_cast<size_t>(static_cast<int64_t>(i) / inner % channels);
+    y[i] = (x[i] - mean[k]) * (scale[k] * inverse[k]) + bias[k];
+    if (c.has_input(5)) y[i] += c.in<T>(5)[i];
+  }
+  Activate<T>(c, ReadActivation(c.node()), c.output(0));
+}
+
 // dY, X, scale, saved mean, saved 1 / sqrt(variance + epsilon), bias, Y: the
 // last where a residual was added, which goes with Relu only
 void InferGrad(InferContext& c) {
@@ -104,6 +134,16 @@ extern constexpr OpDef kInternalBatchNormActivation = {
     .reference =
         Instantiate<Floats>([]<class T>(const KernelContext& c) { Run<T>(c); }),
     .may_overwrite = {0, 5},
+    .mixes_floats = true};
+
+// Output Y of BatchNormActivation again, from the statistics that it saved.
+extern constexpr OpDef kInternalBatchNormApply = {
+    .name = "BatchNormApply",
+    .domain = kInternal,
+    .inputs = {5, 6},
+    .infer = InferApply,
+    .reference = Instantiate<Floats>(
+        []<class T>(const KernelContext& c) { RunApply<T>(c); }),
     .mixes_floats = true};
 
 // Outputs dX, dscale, dbias, dresidual.

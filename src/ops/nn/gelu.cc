@@ -141,6 +141,7 @@ extern constexpr OpDef kGelu = {
     }),
     .may_overwrite = {0},
     .keeps_zero = true,
+    .cheap = true,
     .gradient = Rule([](GradientContext& c) {
       const bool tanh = c.node().String("approximate", "none") == "tanh";
       c.Set(0, c.build().MicrosoftOp(tanh ? "FastGeluGrad" : "GeluGrad",
@@ -154,6 +155,7 @@ extern constexpr OpDef kGeluMicrosoft = {
     .reference = Unary<Floats, 15>([](auto x) { return GeluExact(x); }),
     .may_overwrite = {0},
     .keeps_zero = true,
+    .cheap = true,
     .gradient = Rule([](GradientContext& c) {
       c.Set(0, c.build().MicrosoftOp("GeluGrad", {c.dy(), c.x()}));
     })};
@@ -195,6 +197,7 @@ extern constexpr OpDef kFastGelu = {
     .infer = InferBiasGelu,
     .reference = WithOptionalBias([](auto x) { return GeluTanh(x); }),
     .may_overwrite = {0},
+    .cheap = true,
     .gradient = Rule(FastGeluGradient)};
 
 extern constexpr OpDef kFastGeluGrad = {
@@ -227,6 +230,7 @@ extern constexpr OpDef kQuickGelu = {
     }),
     .may_overwrite = {0},
     .keeps_zero = true,
+    .cheap = true,
     .gradient = Rule([](GradientContext& c) {
       c.Set(0, c.build().MicrosoftOp(
                    "QuickGeluGrad", {c.dy(), c.x()},

@@ -68,6 +68,7 @@ constexpr KernelEntry kKernels[] = {
     {kOnnx, "BatchNormalization", "batchnorm", ChooseBatchNorm},
     {kMicrosoft, "BatchNormInternal", "batchnorm", ChooseBatchNorm},
     {kInternal, "BatchNormActivation", "batchnorm", ChooseBatchNorm},
+    {kInternal, "BatchNormApply", "batchnorm", ChooseBatchNorm},
     {kMicrosoft, "BatchNormalizationGrad", "batchnorm", ChooseBatchNormGrad},
     {kInternal, "BatchNormActivationGrad", "batchnorm", ChooseBatchNormGrad},
 

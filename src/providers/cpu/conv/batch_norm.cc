@@ -162,17 +162,24 @@ class NormBase : public Kernel {
   NormLoops loops_;
 };
 
+// Where mean and variance come from.
+enum class Statistics {
+  kBatch,    // the batch; running statistics are moved by it
+  kRunning,  // inputs 3 and 4
+  kSaved,    // inputs 3 and 4, the latter as 1 / sqrt(variance + epsilon)
+};
+
 // X, scale, bias, mean, variance, residual (optional)
 class BatchNormKernel final : public NormBase {
  public:
-  BatchNormKernel(const NormSpec& spec, bool trains, bool saves_inverse,
-                  double momentum)
+  BatchNormKernel(const NormSpec& spec, Statistics statistics,
+                  bool saves_inverse, double momentum)
       : NormBase(spec),
-        trains_(trains),
+        statistics_(statistics),
         saves_inverse_(saves_inverse),
         momentum_(momentum) {
     lanes_ = scratch_.Add(sizeof(NormLanes) * static_cast<size_t>(spec.blocks));
-    if (trains) {
+    if (statistics == Statistics::kBatch) {
       moments_ =
           scratch_.Add(sizeof(NormMoments) * static_cast<size_t>(spec.units()));
     }
@@ -186,12 +193,12 @@ class BatchNormKernel final : public NormBase {
     auto* moments =
         reinterpret_cast<NormMoments*>(context.scratch() + moments_);
     const auto gather = [&](int64_t i) {
-      if (!trains_) return;
+      if (statistics_ != Statistics::kBatch) return;
       moments[i] = loops_.moments(x + i * spec_.unit_size(), spec_.positions);
     };
     const auto finish = [&](int64_t b) {
       NormMoments all = {};
-      if (trains_) {
+      if (statistics_ == Statistics::kBatch) {
         for (int64_t n = 0; n < spec_.batch; ++n) {
           MergeMoments(all, moments[n * spec_.blocks + b], spec_.lanes());
         }
@@ -222,14 +229,16 @@ class BatchNormKernel final : public NormBase {
       const int64_t c = block * spec_.lanes() + lane;
       double mean = static_cast<double>(old_mean[c]);
       double variance = static_cast<double>(old_variance[c]);
-      if (trains_) {
+      if (statistics_ == Statistics::kBatch) {
         mean = moments.mean[lane];
         variance = moments.square[lane] / spec_.count();
       }
-      const double inverse = 1 / std::sqrt(variance + spec_.epsilon);
+      const double inverse = statistics_ == Statistics::kSaved
+                                 ? variance
+                                 : 1 / std::sqrt(variance + spec_.epsilon);
       SetForward(lanes, lane, static_cast<float>(mean),
                  static_cast<float>(inverse), scale[c], bias[c]);
-      if (!trains_) continue;
+      if (statistics_ != Statistics::kBatch) continue;
       const auto set = [&](size_t output, double value) {
         if (float* to = Output(context, output)) {
           to[c] = static_cast<float>(value);
@@ -244,7 +253,8 @@ class BatchNormKernel final : public NormBase {
     }
   }
 
-  bool trains_, saves_inverse_;
+  Statistics statistics_;
+  bool saves_inverse_;
   double momentum_;
   ScratchLayout scratch_;
   size_t lanes_ = 0, moments_ = 0;
@@ -341,12 +351,13 @@ class BatchNormGradKernel final : public NormBase {
   size_t lanes_ = 0, sums_ = 0;
 };
 
-bool UsesBatchStatistics(const KernelRequest& request) {
-  if (request.node.Int("training_mode", 0) != 0) return true;
+Statistics StatisticsOf(const KernelRequest& request) {
+  if (request.op.name == "BatchNormApply") return Statistics::kSaved;
+  bool trains = request.node.Int("training_mode", 0) != 0;
   for (size_t i = 1; i < request.outputs.size(); ++i) {
-    if (request.has_output(i)) return true;
+    trains = trains || request.has_output(i);
   }
-  return false;
+  return trains ? Statistics::kBatch : Statistics::kRunning;
 }
 
 }  // namespace
@@ -361,10 +372,9 @@ KernelChoice ChooseBatchNorm(const KernelRequest& request) {
   const NormSpec spec = MakeSpec(request, x.info.shape, layout);
   reason = LayoutDeclines(spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  auto kernel =
-      std::make_unique<BatchNormKernel>(spec, UsesBatchStatistics(request),
-                                        request.op.name != "BatchNormalization",
-                                        request.node.Float("momentum", 0.9f));
+  auto kernel = std::make_unique<BatchNormKernel>(
+      spec, StatisticsOf(request), request.op.name != "BatchNormalization",
+      request.node.Float("momentum", 0.9f));
   KernelChoice choice;
   choice.scratch_bytes = kernel->scratch_bytes();
   choice.kernel = std::move(kernel);
