@@ -16,6 +16,7 @@ namespace strop {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kLargeBytes = size_t{8} << 20;
 
 struct TypeFacts {
   const char* name;
@@ -139,6 +140,7 @@ void OwnedTensor::Resize(DataType type, const Shape& shape) {
             "no memory for a tensor of {} {}: {} bytes", DataTypeName(type),
             shape.ToString(), bytes);
     }
+    if (bytes >= kLargeBytes) PreferHugePages(memory, bytes);
     std::memset(memory, 0, bytes);
     memory_.reset(memory);
     capacity_ = bytes;
