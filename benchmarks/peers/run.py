@@ -145,8 +145,12 @@ def make_artifacts(work, model, engines):
 
 @contextmanager
 def busy_core(core):
-    """Another process runs on that core all the time."""
-    spin = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    """Another process runs on that core all the time, or as long as this one
+    lives."""
+    spin = (
+        f"import os; os.sched_setaffinity(0, [{core}])\n"
+        f"while os.getppid() == {os.getpid()}: pass"
+    )
     process = subprocess.Popen([sys.executable, "-c", spin])
     try:
         yield process
