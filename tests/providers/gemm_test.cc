@@ -124,8 +124,9 @@ TEST(GemmTest, AgreesWithPlainLoopAcrossBlocks) {
   std::mt19937 generator(2);
   const struct {
     int64_t m, n, k;
-  } sizes[] = {{70, 90, 801}, {100, 1400, 40}, {3, 700, 500}, {200, 33, 1},
-               {1, 130, 900}, {1, 5000, 21},   {90, 1, 900}};
+  } sizes[] = {{70, 90, 801}, {100, 1400, 40}, {3, 700, 500},
+               {200, 33, 1},  {1, 130, 900},   {1, 5000, 21},
+               {90, 1, 900},  {1000, 70, 300}, {20, 2200, 30}};
   for (const auto& size : sizes) {
     for (uint32_t bits = 0; bits < 8; ++bits) {
       Check({.problem =

@@ -20,6 +20,12 @@ constexpr double kMinTileFlops = 4e5;
 constexpr int64_t kLargeRowProduct = 1 << 14;
 constexpr int64_t kRowColumns = 4096;  // 16 KB: half of the first cache
 
+// The size of n's blocks of about equal size, of at most `most`.
+int64_t EvenBlock(int64_t n, int64_t most) {
+  const int64_t blocks = std::max<int64_t>(1, CeilDiv(n, most));
+  return std::max<int64_t>(1, CeilDiv(n, blocks));
+}
+
 // C' = B' A' where C is one column: the long side becomes the vectorized one.
 void ExchangeColumn(GemmPlan& plan) {
   GemmProblem& p = plan.problem;
@@ -62,8 +68,7 @@ void ChoosePath(GemmPlan& plan, const GemmBlocking& blocking) {
   }
   plan.pack_b = p.trans_b || (p.m > 4 * blocking.mr && p.k > 8);
   plan.pack_a = p.m > 4 && p.n > 2 * blocking.nr;
-  plan.kc = std::max<int64_t>(
-      1, CeilDiv(p.k, std::max<int64_t>(1, CeilDiv(p.k, blocking.kc))));
+  plan.kc = EvenBlock(p.k, blocking.kc);
   plan.nc = blocking.nc;
 }
 
@@ -96,10 +101,10 @@ void ChooseScratch(GemmPlan& plan, const GemmBlocking& blocking) {
   if (plan.path != GemmPath::kPanels) return;
   const GemmProblem& p = plan.problem;
   const int64_t nr = blocking.nr;
+  plan.mc = EvenBlock(CeilDiv<int64_t>(p.m, plan.tile_rows), blocking.mc);
   if (plan.pack_a) {
     // One vector more, because packing stores whole vectors.
-    plan.packed_a_bytes =
-        AlignUp(sizeof(float) * (plan.kc * std::min(p.m, blocking.mr) + nr));
+    plan.packed_a_bytes = AlignUp(sizeof(float) * (plan.kc * plan.mc + nr));
   }
   const int64_t panels = CeilDiv(p.n, nr);
   const int64_t tile_columns =

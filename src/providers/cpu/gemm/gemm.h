@@ -64,6 +64,7 @@ struct GemmPlan {
   // n = 1 runs as m = 1 with A and B exchanged; the bias is one element.
   bool exchanged = false;
   int64_t kc = 0;  // steps of k between visits of C
+  int64_t mc = 0;  // rows for which A is packed at a time
   int64_t nc = 0;  // columns for which B is packed at a time
   int tile_rows = 1;
   int tile_columns = 1;

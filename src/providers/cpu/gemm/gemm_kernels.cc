@@ -5,20 +5,26 @@
 // Panels: B is seen as panels of kNr columns. For each kMr rows of A a micro
 // kernel walks along k; at each step it multiplies a few vectors of the
 // panel by one broadcast element from each row and keeps the sums in
-// registers. The (packed) rows of A stay in the first cache while the panels
-// of B, as many as fit into the second, stream past them:
+// registers. A panel of B stays in the first cache while the rows of A, as
+// many as fit into the second when packed, stream past it:
 //
-//   for nc columns of B:  for kc steps of k:  pack B
-//     for kMr rows of A:  pack A
-//       for kNr columns:  micro kernel
+//   for nc columns of B:  for kc steps of k:
+//     for mc rows of A:  pack A
+//       for kNr columns:  the first time, pack the panel of B
+//         for kMr rows:  micro kernel
+//
+// so each element is packed about once. What is packed next is far from the
+// processor as a rule; it is prefetched meanwhile, see Prefetcher.
 //
 // Dots: see DotTile. One row: see RunRow.
 #include "providers/cpu/gemm/gemm_kernels.h"
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <utility>
 
+#include "hwy/cache_control.h"
 #include "providers/cpu/scratch_layout.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -37,20 +43,24 @@ namespace HWY_NAMESPACE {
 // are registers, less those for two vectors of B and one element of A.
 #if STROP_AVX512
 constexpr int kMr = 14;
-constexpr int64_t kKc = 384;
-constexpr int64_t kNc = 640;
+constexpr int64_t kKc = 256;
+constexpr int64_t kMc = 448;
+constexpr int64_t kNc = 2048;
 #elif HWY_TARGET == HWY_AVX2
 constexpr int kMr = 6;
 constexpr int64_t kKc = 256;
-constexpr int64_t kNc = 512;
+constexpr int64_t kMc = 144;
+constexpr int64_t kNc = 2048;
 #elif HWY_TARGET == HWY_NEON
 constexpr int kMr = 12;
 constexpr int64_t kKc = 256;
-constexpr int64_t kNc = 512;
+constexpr int64_t kMc = 144;
+constexpr int64_t kNc = 1024;
 #else
 constexpr int kMr = 4;
 constexpr int64_t kKc = 256;
-constexpr int64_t kNc = 256;
+constexpr int64_t kMc = 64;
+constexpr int64_t kNc = 512;
 #endif
 constexpr int64_t kLanes = HWY_LANES(float);
 constexpr int64_t kNr = 2 * kLanes;
@@ -59,9 +69,12 @@ GemmBlocking Blocking() {
   return {.mr = kMr,
           .nr = kNr,
           .kc = kKc,
+          .mc = kMc,
           .nc = kNc,
           .has_dots = HWY_TARGET != HWY_SCALAR};
 }
+
+constexpr int64_t kLineFloats = 16;  // of a cache line
 
 // Calls f with 0, ..., n - 1 as constants, without a loop.
 template <int n, class F>
@@ -102,13 +115,79 @@ void PackPanelOfB(const GemmProblem& p, const float* b, int64_t k_begin,
   }
 }
 
+// `rows` <= kMr rows of A. Like PackRows, writes whole vectors.
 void PackPanelOfA(const GemmProblem& p, const float* a, int64_t row,
                   int64_t rows, int64_t k_begin, int64_t k, float* out) {
   if (p.trans_a) {
     PackRows(a + k_begin * p.lda + row, p.lda, rows, k, out, rows);
-  } else {
-    TransposeBlock(a + row * p.lda + k_begin, p.lda, rows, k, out, rows);
+    return;
   }
+  // Whole vectors are transposed faster: the rows below are read too where
+  // there are any, and the next k overwrites what is too much.
+  const bool as_vector = rows < kLanes && row + kLanes <= p.m;
+  TransposeBlock(a + row * p.lda + k_begin, p.lda, as_vector ? kLanes : rows, k,
+                 out, rows);
+}
+
+// Lines of memory that a micro kernel fetches into the caches while it
+// computes: two at `at`, `step` elements further the next two, and so on. All
+// at once they would hold up the loads of the micro kernel; it fetches two in
+// a turn, and has one turn for each of its rows.
+struct FetchList {
+  const float* at = nullptr;
+  int64_t step = 0;
+
+  HWY_INLINE void Turn() {
+    hwy::Prefetch(at);
+    hwy::Prefetch(at + kLineFloats);
+    at += step;
+  }
+};
+
+// Spreads the fetches of a part of a matrix over the calls of a micro kernel.
+class Prefetcher {
+ public:
+  // `nothing` is an address to fetch where there is nothing else.
+  static Prefetcher Nothing(const float* nothing) {
+    return Prefetcher(nothing, 0, 1, 1);
+  }
+  Prefetcher(const float* from, int64_t stride, int64_t rows, int64_t columns)
+      : from_(from), stride_(stride), rows_(rows) {
+    // A narrow row is fetched in one turn, a wide one in one or more calls.
+    if (columns > 2 * kLineFloats) {
+      parts_ = (columns + kCallFloats - 1) / kCallFloats;
+    }
+  }
+
+  // For call number `call` of `calls`.
+  FetchList ListOf(int64_t call, int64_t calls) const {
+    if (parts_ == 0) return {from_ + call * rows_ / calls * stride_, stride_};
+    const int64_t part = call * rows_ * parts_ / calls;
+    return {from_ + part / parts_ * stride_ + part % parts_ * kCallFloats,
+            2 * kLineFloats};
+  }
+
+ private:
+  static constexpr int64_t kCallFloats = 2 * kLineFloats * kMr;
+
+  const float* from_;
+  int64_t stride_;
+  int64_t rows_;
+  int64_t parts_ = 0;  // of a wide row
+};
+
+// Rows of A, or columns of B, as they lie in memory.
+Prefetcher PrefetchA(const GemmProblem& p, const float* a, int64_t row,
+                     int64_t rows, int64_t k_begin, int64_t k) {
+  return p.trans_a ? Prefetcher(a + k_begin * p.lda + row, p.lda, k, rows)
+                   : Prefetcher(a + row * p.lda + k_begin, p.lda, rows, k);
+}
+
+Prefetcher PrefetchB(const GemmProblem& p, const float* b, int64_t column,
+                     int64_t columns, int64_t k_begin, int64_t k) {
+  return p.trans_b
+             ? Prefetcher(b + column * p.ldb + k_begin, p.ldb, columns, k)
+             : Prefetcher(b + k_begin * p.ldb + column, p.ldb, k, columns);
 }
 
 // What happens to the sums on their way to memory.
@@ -132,7 +211,13 @@ struct MicroArguments {
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t columns = 0;
+  // What comes after these rows and columns.
+  FetchList next_a;
+  FetchList next_b;
 };
+
+// Steps of k between two turns of fetching.
+constexpr int64_t kTurnSteps = kMr > 8 ? 4 : 8;
 
 template <int mr, int vectors, bool packed_a>
 void MicroKernel(const MicroArguments& arguments, const Store& store) {
@@ -152,7 +237,22 @@ void MicroKernel(const MicroArguments& arguments, const Store& store) {
   const int64_t a_k = packed_a ? mr : arguments.a_k;
   Unroll<pointers>([&](auto i)
                        HWY_ATTR { a[i] = arguments.a + 3 * i * a_row; });
+  // C is wanted first. The last list repeats one line for ever.
+  const FetchList lists[] = {{arguments.c, arguments.ldc},
+                             arguments.next_a,
+                             arguments.next_b,
+                             {arguments.c, 0}};
+  const FetchList* list = lists;
+  FetchList fetch = *list;
+  int turns = mr;
   for (int64_t p = arguments.k; p != 0; --p) {
+    if (p % kTurnSteps == 0) {
+      fetch.Turn();
+      if (--turns == 0) {
+        turns = list == lists + 2 ? INT_MAX : mr;
+        fetch = *++list;
+      }
+    }
     FloatVec column[vectors];
     Unroll<vectors>([&](auto j)
                         HWY_ATTR { column[j] = hn::LoadU(d, b + j * kLanes); });
@@ -252,75 +352,184 @@ Tile TileOf(const GemmPlan& plan, int64_t index) {
           begin_of_column(column + 1)};
 }
 
-// The product of all rows of the tile with one block of B.
-void MultiplyBlock(const GemmPlan& plan, const Tile& tile,
-                   const GemmOperands& operands, int64_t column_begin,
-                   int64_t column_end, int64_t k_begin, int64_t kc,
-                   float* packed_a, float* packed_b) {
-  const GemmProblem& p = plan.problem;
-  // Without packing only the last panel is copied where it is not whole.
-  const int64_t copied_from =
-      plan.pack_b ? column_begin : column_end / kNr * kNr;
-  for (int64_t j = copied_from; j < column_end; j += kNr) {
-    PackPanelOfB(p, operands.b, k_begin, kc, j, std::min(kNr, column_end - j),
-                 packed_b + (j - copied_from) * kc);
+// A part of A times a part of B.
+struct Block {
+  int64_t row_begin, row_end, column_begin, column_end, k_begin, kc;
+
+  int64_t rows() const { return row_end - row_begin; }
+  int64_t panels() const { return (column_end - column_begin + kNr - 1) / kNr; }
+  // The rows are cut into parts of kMr or a little less.
+  int64_t parts() const { return (rows() + kMr - 1) / kMr; }
+  int64_t RowOfPart(int64_t part) const {
+    return row_begin + PartStart(rows(), parts(), part);
+  }
+};
+
+// What a thread does for its tile of C.
+class PanelRun {
+ public:
+  PanelRun(const GemmPlan& plan, const GemmOperands& operands,
+           std::byte* scratch)
+      : plan_(plan),
+        p_(plan.problem),
+        operands_(operands),
+        packed_a_(reinterpret_cast<float*>(scratch)),
+        packed_b_(reinterpret_cast<float*>(scratch + plan.packed_a_bytes)) {}
+
+  void Run(const Tile& tile) {
+    for (int64_t j = tile.column_begin; j < tile.column_end; j += plan_.nc) {
+      const int64_t j_end = std::min(j + plan_.nc, tile.column_end);
+      int64_t k = 0;
+      do {  // once for k = 0 too: C must be written
+        const int64_t kc = std::min(plan_.kc, p_.k - k);
+        for (int64_t i = tile.row_begin; i < tile.row_end; i += plan_.mc) {
+          const Block block = {.row_begin = i,
+                               .row_end = std::min(i + plan_.mc, tile.row_end),
+                               .column_begin = j,
+                               .column_end = j_end,
+                               .k_begin = k,
+                               .kc = kc};
+          if (plan_.pack_a) {
+            MultiplyPacked(block, tile);
+          } else {
+            MultiplyInPlace(block, tile);
+          }
+        }
+        k += kc;
+      } while (k < p_.k);
+    }
   }
 
-  const bool last = k_begin + kc == p.k;
-  Store store = {.alpha = p.alpha,
-                 .add_c = operands.accumulate || k_begin > 0,
-                 .bias = nullptr,
-                 .bias_is_scalar = plan.exchanged,
-                 .relu = last && operands.relu};
-  MicroArguments arguments = {.k = kc, .ldc = p.ldc};
-  const int64_t rows = tile.row_end - tile.row_begin;
-  const int64_t parts = (rows + kMr - 1) / kMr;
-  for (int64_t part = 0; part < parts; ++part) {
-    const int64_t row = tile.row_begin + PartStart(rows, parts, part);
-    const int64_t mr = tile.row_begin + PartStart(rows, parts, part + 1) - row;
-    if (plan.pack_a) {
-      PackPanelOfA(p, operands.a, row, mr, k_begin, kc, packed_a);
-      arguments.a = packed_a;
-    } else {
-      arguments.a_row = p.trans_a ? 1 : p.lda;
-      arguments.a_k = p.trans_a ? p.lda : 1;
-      arguments.a =
-          operands.a + row * arguments.a_row + k_begin * arguments.a_k;
+ private:
+  // A is read as it lies.
+  void MultiplyInPlace(const Block& block, const Tile& tile) {
+    const FetchList nothing = {operands_.c, 0};
+    const bool first = block.row_begin == tile.row_begin;
+    for (int64_t j = block.column_begin; first && j < block.column_end;
+         j += kNr) {
+      PackB(block, j);
     }
-    const auto& kernels = kMicroKernels[plan.pack_a][mr - 1];
-    for (int64_t j = column_begin; j < column_end; j += kNr) {
-      if (j >= copied_from) {
-        arguments.b = packed_b + (j - copied_from) * kc;
-        arguments.b_k = kNr;
-      } else {
-        arguments.b = operands.b + k_begin * p.ldb + j;
-        arguments.b_k = p.ldb;
+    for (int64_t part = 0; part < block.parts(); ++part) {
+      for (int64_t j = block.column_begin; j < block.column_end; j += kNr) {
+        MultiplyPanel(block, part, j, nothing, nothing);
       }
-      arguments.c = operands.c + row * p.ldc + j;
-      arguments.columns = std::min(kNr, column_end - j);
-      if (last && operands.bias != nullptr) {
-        store.bias = operands.bias + (plan.exchanged ? 0 : j);
-      }
-      kernels[arguments.columns > kLanes](arguments, store);
     }
   }
-}
+
+  void MultiplyPacked(const Block& block, const Tile& tile) {
+    PackA(block);
+    const bool first = block.row_begin == tile.row_begin;
+    const Prefetcher next_a = NextA(block, tile);
+    const int64_t parts = block.parts();
+    const int64_t calls = parts * block.panels();
+    int64_t call = 0;
+    for (int64_t j = block.column_begin; j < block.column_end; j += kNr) {
+      if (first) PackB(block, j);
+      const Prefetcher next_b = NextB(block, j + kNr, first);
+      for (int64_t part = 0; part < parts; ++part, ++call) {
+        MultiplyPanel(block, part, j, next_a.ListOf(call, calls),
+                      next_b.ListOf(part, parts));
+      }
+    }
+  }
+
+  void PackA(const Block& block) {
+    for (int64_t part = 0; part < block.parts(); ++part) {
+      const int64_t row = block.RowOfPart(part);
+      PackPanelOfA(p_, operands_.a, row, block.RowOfPart(part + 1) - row,
+                   block.k_begin, block.kc,
+                   packed_a_ + (row - block.row_begin) * block.kc);
+    }
+  }
+
+  // Without packing only the last panel is copied where it is not whole.
+  bool IsPackedB(const Block& block, int64_t column) const {
+    return plan_.pack_b || column + kNr > block.column_end;
+  }
+  float* PackedB(const Block& block, int64_t column) const {
+    return packed_b_ +
+           (plan_.pack_b ? (column - block.column_begin) * block.kc : 0);
+  }
+  void PackB(const Block& block, int64_t column) {
+    if (!IsPackedB(block, column)) return;
+    PackPanelOfB(p_, operands_.b, block.k_begin, block.kc, column,
+                 std::min(kNr, block.column_end - column),
+                 PackedB(block, column));
+  }
+
+  // What PackA will read next.
+  Prefetcher NextA(const Block& block, const Tile& tile) const {
+    int64_t row = block.row_end;
+    int64_t k = block.k_begin;
+    if (row == tile.row_end) {
+      row = tile.row_begin;
+      k += block.kc;
+      if (k == p_.k) return Prefetcher::Nothing(operands_.c);
+    }
+    return PrefetchA(p_, operands_.a, row,
+                     std::min(plan_.mc, tile.row_end - row), k,
+                     std::min(plan_.kc, p_.k - k));
+  }
+
+  // The panel at `column`, packed or not yet.
+  Prefetcher NextB(const Block& block, int64_t column, bool first) const {
+    if (column >= block.column_end) return Prefetcher::Nothing(operands_.c);
+    if (!first && IsPackedB(block, column)) {
+      return Prefetcher(PackedB(block, column), kNr, block.kc, kNr);
+    }
+    return PrefetchB(p_, operands_.b, column,
+                     std::min(kNr, block.column_end - column), block.k_begin,
+                     block.kc);
+  }
+
+  void MultiplyPanel(const Block& block, int64_t part, int64_t column,
+                     FetchList next_a, FetchList next_b) {
+    const int64_t row = block.RowOfPart(part);
+    const int64_t mr = block.RowOfPart(part + 1) - row;
+    const bool last = block.k_begin + block.kc == p_.k;
+    const float* const bias = last ? operands_.bias : nullptr;
+    const Store store = {
+        .alpha = p_.alpha,
+        .add_c = operands_.accumulate || block.k_begin > 0,
+        .bias = bias != nullptr && !plan_.exchanged ? bias + column : bias,
+        .bias_is_scalar = plan_.exchanged,
+        .relu = last && operands_.relu};
+    MicroArguments arguments = {
+        .k = block.kc,
+        .c = operands_.c + row * p_.ldc + column,
+        .ldc = p_.ldc,
+        .columns = std::min(kNr, block.column_end - column),
+        .next_a = next_a,
+        .next_b = next_b};
+    if (plan_.pack_a) {
+      arguments.a = packed_a_ + (row - block.row_begin) * block.kc;
+    } else {
+      arguments.a_row = p_.trans_a ? 1 : p_.lda;
+      arguments.a_k = p_.trans_a ? p_.lda : 1;
+      arguments.a =
+          operands_.a + row * arguments.a_row + block.k_begin * arguments.a_k;
+    }
+    if (IsPackedB(block, column)) {
+      arguments.b = PackedB(block, column);
+      arguments.b_k = kNr;
+    } else {
+      arguments.b = operands_.b + block.k_begin * p_.ldb + column;
+      arguments.b_k = p_.ldb;
+    }
+    kMicroKernels[plan_.pack_a][mr - 1][arguments.columns > kLanes](arguments,
+                                                                    store);
+  }
+
+  const GemmPlan& plan_;
+  const GemmProblem& p_;
+  const GemmOperands& operands_;
+  float* packed_a_;
+  float* packed_b_;
+};
 
 void RunPanels(const GemmPlan& plan, int64_t index,
                const GemmOperands& operands, std::byte* scratch) {
-  const Tile tile = TileOf(plan, index);
-  if (tile.row_begin == tile.row_end) return;
-  float* packed_a = reinterpret_cast<float*>(scratch);
-  float* packed_b = reinterpret_cast<float*>(scratch + plan.packed_a_bytes);
-  for (int64_t j = tile.column_begin; j < tile.column_end; j += plan.nc) {
-    const int64_t end = std::min(j + plan.nc, tile.column_end);
-    int64_t k = 0;
-    do {  // once for k = 0 too: C must be written
-      const int64_t kc = std::min(plan.kc, plan.problem.k - k);
-      MultiplyBlock(plan, tile, operands, j, end, k, kc, packed_a, packed_b);
-      k += kc;
-    } while (k < plan.problem.k);
-  }
+  PanelRun(plan, operands, scratch).Run(TileOf(plan, index));
 }
 
 // --- A packed B
@@ -364,6 +573,7 @@ void RunPacked(const PackedGemmPlan& plan, const PackedGemmOperands& operands) {
         const int64_t mr = PartStart(m, parts, part + 1) - row;
         arguments.a = operands.a + row * operands.lda + k;
         arguments.c = operands.c + row * operands.ldc + j;
+        arguments.next_a = arguments.next_b = {arguments.c, 0};
         kMicroKernels[0][mr - 1][arguments.columns > kLanes](arguments, store);
       }
       arguments.b += arguments.k * kNr;

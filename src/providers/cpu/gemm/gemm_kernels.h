@@ -14,6 +14,7 @@ struct GemmBlocking {
   int64_t mr;  // most rows of C that a micro kernel holds in registers
   int64_t nr;  // its columns
   int64_t kc;
+  int64_t mc;
   int64_t nc;
   bool has_dots;  // GemmPath::kDots is there
 };
