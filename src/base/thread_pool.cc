@@ -79,8 +79,10 @@ struct Loop {
   }
 };
 
-// The workers of one process. Worker i always runs part i + 1 of a loop; the
-// caller runs part 0. A worker without a part stays asleep.
+// The workers of one process. Worker i runs part i + 1 of a loop, the caller
+// part 0, and then the parts that their workers have not begun: where another
+// process holds a core, its worker may be away for milliseconds. A worker
+// without a part stays asleep.
 class Workers {
  public:
   Workers(int count, bool spin)
@@ -119,11 +121,14 @@ class Workers {
       workers_[i].ticket.fetch_add(1);
       workers_[i].ticket.notify_one();
     }
-    std::exception_ptr error;
-    try {
-      loop.Run(0);
-    } catch (...) {
-      error = std::current_exception();
+    std::exception_ptr error = RunPart(loop, 0);
+    for (int64_t i = 0; i < helpers; ++i) {
+      Worker& worker = workers_[i];
+      if (!Claim(worker, worker.ticket.load(std::memory_order_relaxed))) {
+        continue;
+      }
+      worker.error = RunPart(loop, i + 1);
+      remaining_.fetch_sub(1);
     }
     for (uint32_t left = remaining_.load(std::memory_order_acquire); left;) {
       left = WaitForChange(remaining_, left, spin_);
@@ -139,10 +144,28 @@ class Workers {
  private:
   // A cache line each, so that a spinning worker disturbs nobody.
   struct alignas(64) Worker {
-    std::atomic<uint32_t> ticket{0};  // counts the loops given to the worker
+    std::atomic<uint32_t> ticket{0};   // counts the loops given to the worker
+    std::atomic<uint32_t> claimed{0};  // the last of them that somebody runs
     std::exception_ptr error;
     std::thread thread;
   };
+
+  // True for the one who is to run the worker's part of the loop `ticket`. A
+  // worker that wakes when its loop is over claims in vain.
+  static bool Claim(Worker& worker, uint32_t ticket) {
+    uint32_t before = ticket - 1;
+    return worker.claimed.compare_exchange_strong(before, ticket,
+                                                  std::memory_order_acq_rel);
+  }
+
+  static std::exception_ptr RunPart(const Loop& loop, int64_t part) {
+    try {
+      loop.Run(part);
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
 
   void Work(int64_t i) {
     Worker& self = workers_[i];
@@ -150,11 +173,8 @@ class Workers {
     while (true) {
       seen = WaitForChange(self.ticket, seen, spin_);
       if (stopping_) return;
-      try {
-        loop_->Run(i + 1);
-      } catch (...) {
-        self.error = std::current_exception();
-      }
+      if (!Claim(self, seen)) continue;
+      self.error = RunPart(*loop_, i + 1);
       if (remaining_.fetch_sub(1) == 1) remaining_.notify_one();
     }
   }

@@ -101,14 +101,35 @@ TEST(ThreadPool, GivesAPartToTheSameThreadEachTime) {
   ThreadPool pool(2);
   const auto thread_of_second_part = [&] {
     std::thread::id id;
+    std::atomic<bool> begun{false};
     pool.ParallelFor(2, 1, 2, [&](int64_t begin, int64_t) {
-      if (begin == 1) id = std::this_thread::get_id();
+      if (begin == 1) {
+        id = std::this_thread::get_id();
+        begun = true;
+      }
+      while (!begun) std::this_thread::yield();
     });
     return id;
   };
   const std::thread::id first = thread_of_second_part();
   EXPECT_NE(first, std::this_thread::get_id());
   for (int i = 0; i < 100; ++i) EXPECT_EQ(thread_of_second_part(), first);
+}
+
+// Of many sleeping threads some come too late for parts this short.
+TEST(ThreadPool, RunsPartsWhoseThreadsAreAway) {
+  constexpr int kThreads = 64, kLoops = 200;
+  ThreadPool pool(kThreads);
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> parts{0}, parts_of_caller{0};
+  for (int i = 0; i < kLoops; ++i) {
+    pool.ParallelFor(kThreads, 1, kThreads, [&](int64_t, int64_t) {
+      ++parts;
+      parts_of_caller += std::this_thread::get_id() == caller;
+    });
+  }
+  EXPECT_EQ(parts, kThreads * kLoops);
+  EXPECT_GT(parts_of_caller, kLoops);
 }
 
 TEST(ThreadPool, SeesWritesOfAllPartsAfterManyLoops) {

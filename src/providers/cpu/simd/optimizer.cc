@@ -177,10 +177,15 @@ float* At(std::span<const Tensor> list, const Chunk& chunk) {
 template <class F>
 void ForEachChunk(const KernelContext& context,
                   const std::vector<Chunk>& chunks, double element_cost, F f) {
-  context.ParallelFor(static_cast<int64_t>(chunks.size()), element_cost * 4096,
-                      [&](int64_t begin, int64_t end) {
-                        for (int64_t i = begin; i < end; ++i) f(chunks[i], i);
-                      });
+  // Those of biases are short.
+  int64_t elements = 0;
+  for (const Chunk& chunk : chunks) elements += chunk.size;
+  const auto count = static_cast<int64_t>(chunks.size());
+  const double cost = element_cost * static_cast<double>(elements) /
+                      static_cast<double>(std::max<int64_t>(count, 1));
+  context.ParallelFor(count, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(chunks[i], i);
+  });
 }
 
 // Whether the step is to happen; the flag output says so.
