@@ -67,7 +67,7 @@ void ChoosePath(GemmPlan& plan, const GemmBlocking& blocking) {
     return;
   }
   plan.pack_b = p.trans_b || (p.m > 4 * blocking.mr && p.k > 8);
-  plan.pack_a = p.m > 4 && p.n > 2 * blocking.nr;
+  plan.pack_a = p.m > 4 && p.n > blocking.nr;
   plan.kc = EvenBlock(p.k, blocking.kc);
   plan.nc = blocking.nc;
 }
