@@ -41,7 +41,8 @@ class Chooser {
         producer_(plan.slots.size(), kNever),
         choice_of_(plan.slots.size(), kNever),
         lazy_(plan.steps.size(), false),
-        chosen_(choices.size(), false) {
+        chosen_(choices.size(), false),
+        rejected_(choices.size(), false) {
     for (size_t s = 0; s < plan.steps.size(); ++s) {
       for (int slot : plan.steps[s].outputs) {
         if (slot >= 0) producer_[At(slot)] = static_cast<int>(s);
@@ -160,7 +161,40 @@ class Chooser {
     for (int slot : pinned_) {
       if (slot >= 0) read(slot, end);
     }
+    for (int place = 0; place < end; ++place) {
+      // Written over an input, an output takes no memory in this step yet.
+      if (OverwritesInput(place)) ++OutputLife(place).first;
+    }
     FindPeak();
+  }
+
+  BufferLife& OutputLife(int place) {
+    const PlanStep& step = plan_.steps[sequence_[At(place)]];
+    return lives_[At(RootOf(step.outputs[0]))];
+  }
+
+  // As PlaceBuffers will have it, but for rare exceptions.
+  bool OverwritesInput(int place) {
+    const PlanStep& step = plan_.steps[sequence_[At(place)]];
+    if (step.op->may_overwrite.empty() || step.outputs.empty() ||
+        step.outputs[0] < 0) {
+      return false;
+    }
+    const BufferLife& output = OutputLife(place);
+    if (output.first != place || output.last == place) return false;
+    const PlanSlot& to = plan_.slots[At(step.outputs[0])];
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const int slot = step.inputs[i];
+      if (slot < 0 || !step.op->may_overwrite.contains(i)) continue;
+      const PlanSlot& from = plan_.slots[At(slot)];
+      const BufferLife& input = lives_[At(RootOf(slot))];
+      if (input.last == place && input.first < place &&
+          input.bytes == output.bytes && from.layout == to.layout &&
+          from.info.type == to.info.type && from.info.shape == to.info.shape) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // Lazy steps run right before the first step that reads from them.
@@ -236,8 +270,16 @@ class Chooser {
     while (peak_bytes_ > target) {
       const Offer best = FindBest(per_byte);
       if (best.choices.empty() || spent_ + best.cost > budget) return false;
+      const size_t before = peak_bytes_;
       for (int c : best.choices) chosen_[At(c)] = true;
-      spent_ += best.cost;
+      Analyze();
+      if (peak_bytes_ <= before) {
+        spent_ += best.cost;
+        continue;
+      }
+      // Where it is computed again more is held than at the peak.
+      for (int c : best.choices) chosen_[At(c)] = false;
+      rejected_[At(best.choices[0])] = true;
       Analyze();
     }
     return true;
@@ -262,7 +304,9 @@ class Chooser {
 
   // Whether the value lives over the peak only for readers of the choice.
   bool IsIdleAtPeak(int c) const {
-    if (chosen_[At(c)] || !choices_[At(c)].open) return false;
+    if (chosen_[At(c)] || rejected_[At(c)] || !choices_[At(c)].open) {
+      return false;
+    }
     const BufferLife& life = lives_[At(RootOf(choices_[At(c)].kept))];
     return life.first != kNever && life.first < peak_ &&
            other_read_[At(c)] < peak_ && first_read_[At(c)] > peak_;
@@ -308,6 +352,7 @@ class Chooser {
   std::vector<int> choice_of_;  // by slot: whose result it is
   std::vector<bool> lazy_;      // by step: runs where and if it is needed
   std::vector<bool> chosen_;    // by choice: computed again
+  std::vector<bool> rejected_;  // by choice: would raise the peak
   double step_cost_ = 0, spent_ = 0;
 
   // As things are chosen now:

@@ -235,8 +235,8 @@ TEST_P(Trains, TheSameInTheLeastMemory) {
   free.disabled_passes = {"mark_recompute"};
   PreparedModel wanted(Source(), options, free);
   least.memory_limit_bytes = LeastBytes(options);
-  EXPECT_LT(least.memory_limit_bytes, wanted.PeakBytes(FeedsOf(0)));
   PreparedModel model(Source(), options, least);
+  EXPECT_NE(model.Plan(FeedsOf(0)).find("_again"), std::string::npos);
   EXPECT_EQ(model.Train(FeedsOf(0)), wanted.Train(FeedsOf(0)));
   for (const std::string& name : wanted.state().ParameterNames()) {
     if (!wanted.state().RequiresGrad(name)) continue;

@@ -169,11 +169,14 @@ std::vector<Numbers64> PreparedModel::Train(
   return numbers;
 }
 
-size_t PreparedModel::PeakBytes(const std::map<std::string, Feed>& feeds) {
+std::string PreparedModel::Plan(const std::map<std::string, Feed>& feeds) {
   const auto inputs = Inputs(feeds, module_->TrainingInputs());
   const std::vector<Tensor> views(inputs.begin(), inputs.end());
-  const std::string plan =
-      module_->DescribePlan(true, views, Module::PlanFormat::kJson);
+  return module_->DescribePlan(true, views, Module::PlanFormat::kJson);
+}
+
+size_t PreparedModel::PeakBytes(const std::map<std::string, Feed>& feeds) {
+  const std::string plan = Plan(feeds);
   constexpr std::string_view kKey = "\"peak_bytes\":";
   return std::stoull(plan.substr(plan.find(kKey) + kKey.size()));
 }

@@ -72,7 +72,8 @@ class PreparedModel {
 
   // One train step; returns the outputs.
   std::vector<Numbers64> Train(const std::map<std::string, Feed>& feeds);
-  // What a train step holds, in bytes; its plan is made.
+  // The plan of a train step, as JSON, and what it holds in bytes.
+  std::string Plan(const std::map<std::string, Feed>& feeds);
   size_t PeakBytes(const std::map<std::string, Feed>& feeds);
   double Evaluate(const std::map<std::string, Feed>& feeds);
   Numbers64 Gradient(const std::string& parameter) const;
