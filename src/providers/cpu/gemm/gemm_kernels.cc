@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <utility>
 
 #include "hwy/cache_control.h"
@@ -129,13 +128,22 @@ void PackPanelOfA(const GemmProblem& p, const float* a, int64_t row,
                  out, rows);
 }
 
+// Steps of k between two turns of fetching.
+constexpr int64_t kTurnSteps = kMr > 8 ? 4 : 8;
+
+// The turns that a micro kernel of kc steps has for each operand's next part,
+// after those for C. Measured: more than these bring too much too early.
+constexpr int64_t OperandTurns(int64_t kc) {
+  return std::clamp<int64_t>((kc / kTurnSteps - kMr) / 2, 2, 14);
+}
+
 // Lines of memory that a micro kernel fetches into the caches while it
 // computes: two at `at`, `step` elements further the next two, and so on. All
-// at once they would hold up the loads of the micro kernel; it fetches two in
-// a turn, and has one turn for each of its rows.
+// at once they would hold up the loads of the micro kernel.
 struct FetchList {
   const float* at = nullptr;
   int64_t step = 0;
+  int64_t turns = INT64_MAX;
 
   HWY_INLINE void Turn() {
     hwy::Prefetch(at);
@@ -151,43 +159,50 @@ class Prefetcher {
   static Prefetcher Nothing(const float* nothing) {
     return Prefetcher(nothing, 0, 1, 1);
   }
-  Prefetcher(const float* from, int64_t stride, int64_t rows, int64_t columns)
-      : from_(from), stride_(stride), rows_(rows) {
+  Prefetcher(const float* from, int64_t stride, int64_t rows, int64_t columns,
+             int64_t turns = 1)
+      : from_(from), stride_(stride), rows_(rows), turns_(turns) {
     // A narrow row is fetched in one turn, a wide one in one or more calls.
     if (columns > 2 * kLineFloats) {
-      parts_ = (columns + kCallFloats - 1) / kCallFloats;
+      parts_ =
+          (columns + 2 * kLineFloats * turns - 1) / (2 * kLineFloats * turns);
     }
   }
 
   // For call number `call` of `calls`.
   FetchList ListOf(int64_t call, int64_t calls) const {
-    if (parts_ == 0) return {from_ + call * rows_ / calls * stride_, stride_};
+    if (parts_ == 0) {
+      return {from_ + call * rows_ / calls * stride_, stride_, turns_};
+    }
     const int64_t part = call * rows_ * parts_ / calls;
-    return {from_ + part / parts_ * stride_ + part % parts_ * kCallFloats,
-            2 * kLineFloats};
+    return {from_ + part / parts_ * stride_ +
+                part % parts_ * 2 * kLineFloats * turns_,
+            2 * kLineFloats, turns_};
   }
 
  private:
-  static constexpr int64_t kCallFloats = 2 * kLineFloats * kMr;
-
   const float* from_;
   int64_t stride_;
   int64_t rows_;
+  int64_t turns_;      // of one call
   int64_t parts_ = 0;  // of a wide row
 };
 
 // Rows of A, or columns of B, as they lie in memory.
 Prefetcher PrefetchA(const GemmProblem& p, const float* a, int64_t row,
                      int64_t rows, int64_t k_begin, int64_t k) {
-  return p.trans_a ? Prefetcher(a + k_begin * p.lda + row, p.lda, k, rows)
-                   : Prefetcher(a + row * p.lda + k_begin, p.lda, rows, k);
+  return p.trans_a ? Prefetcher(a + k_begin * p.lda + row, p.lda, k, rows,
+                                OperandTurns(k))
+                   : Prefetcher(a + row * p.lda + k_begin, p.lda, rows, k,
+                                OperandTurns(k));
 }
 
 Prefetcher PrefetchB(const GemmProblem& p, const float* b, int64_t column,
                      int64_t columns, int64_t k_begin, int64_t k) {
-  return p.trans_b
-             ? Prefetcher(b + column * p.ldb + k_begin, p.ldb, columns, k)
-             : Prefetcher(b + k_begin * p.ldb + column, p.ldb, k, columns);
+  return p.trans_b ? Prefetcher(b + column * p.ldb + k_begin, p.ldb, columns, k,
+                                OperandTurns(k))
+                   : Prefetcher(b + k_begin * p.ldb + column, p.ldb, k, columns,
+                                OperandTurns(k));
 }
 
 // What happens to the sums on their way to memory.
@@ -216,9 +231,6 @@ struct MicroArguments {
   FetchList next_b;
 };
 
-// Steps of k between two turns of fetching.
-constexpr int64_t kTurnSteps = kMr > 8 ? 4 : 8;
-
 template <int mr, int vectors, bool packed_a>
 void MicroKernel(const MicroArguments& arguments, const Store& store) {
   const FloatTag d;
@@ -238,20 +250,16 @@ void MicroKernel(const MicroArguments& arguments, const Store& store) {
   Unroll<pointers>([&](auto i)
                        HWY_ATTR { a[i] = arguments.a + 3 * i * a_row; });
   // C is wanted first. The last list repeats one line for ever.
-  const FetchList lists[] = {{arguments.c, arguments.ldc},
+  const FetchList lists[] = {{arguments.c, arguments.ldc, mr},
                              arguments.next_a,
                              arguments.next_b,
                              {arguments.c, 0}};
   const FetchList* list = lists;
   FetchList fetch = *list;
-  int turns = mr;
   for (int64_t p = arguments.k; p != 0; --p) {
     if (p % kTurnSteps == 0) {
       fetch.Turn();
-      if (--turns == 0) {
-        turns = list == lists + 2 ? INT_MAX : mr;
-        fetch = *++list;
-      }
+      if (--fetch.turns == 0) fetch = *++list;
     }
     FloatVec column[vectors];
     Unroll<vectors>([&](auto j)
@@ -475,7 +483,8 @@ class PanelRun {
   Prefetcher NextB(const Block& block, int64_t column, bool first) const {
     if (column >= block.column_end) return Prefetcher::Nothing(operands_.c);
     if (!first && IsPackedB(block, column)) {
-      return Prefetcher(PackedB(block, column), kNr, block.kc, kNr);
+      return Prefetcher(PackedB(block, column), kNr, block.kc, kNr,
+                        OperandTurns(block.kc));
     }
     return PrefetchB(p_, operands_.b, column,
                      std::min(kNr, block.column_end - column), block.k_begin,
