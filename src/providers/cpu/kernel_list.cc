@@ -44,6 +44,8 @@ constexpr KernelEntry kKernels[] = {
     {kInternal, "FusedConv", "onednn.conv", ChooseOneDnnConv},
     {kMicrosoft, "FusedConv", "onednn.conv", ChooseOneDnnConv},
 #endif
+    {kInternal, "FusedConv", "direct.conv", ChooseDirectConv},
+    {kMicrosoft, "FusedConv", "direct.conv", ChooseDirectConv},
     {kInternal, "FusedConv", "conv.fused", ChooseFusedConv},
     {kMicrosoft, "FusedConv", "conv.fused", ChooseFusedConv},
     {kOnnx, "ConvTranspose", "conv.transpose", ChooseConvTranspose},

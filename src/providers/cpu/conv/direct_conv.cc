@@ -10,6 +10,7 @@
 
 #include "providers/cpu/conv/bias_grad.h"
 #include "providers/cpu/conv/direct_plan.h"
+#include "providers/cpu/conv/fused_conv.h"
 #include "providers/cpu/conv/kernels.h"
 
 namespace strop {
@@ -21,26 +22,25 @@ const float* Input(const KernelContext& context, size_t i) {
 
 class DirectConv final : public Kernel {
  public:
-  DirectConv(const ConvSpec& spec, Layout x, Layout y, bool has_bias,
+  DirectConv(const DirectPass& pass, int64_t batch, bool has_bias,
              int num_threads)
-      : pass_(PlanForward(spec, x, y)),
-        runner_(pass_, spec.batch, num_threads),
+      : pass_(pass),
+        runner_(pass_, batch, num_threads),
         has_bias_(has_bias),
-        weights_(scratch_.AddFloats(pass_.plan.packed_count())),
-        bias_(scratch_.AddFloats(pass_.plan.blocks() * pass_.plan.block())),
+        weights_(scratch_.AddFloats(pass_.packed_count())),
+        bias_(scratch_.AddFloats(plan().blocks() * plan().block())),
         padded_(scratch_.AddFloats(runner_.scratch_count())) {}
 
   size_t scratch_bytes() const { return scratch_.total(); }
 
   void Run(const KernelContext& context) override {
-    const DirectPlan& plan = pass_.plan;
     float* weights = FloatsAt(context, weights_);
-    PackForward(context, plan, Input(context, 1), weights);
+    PackWeights(context, pass_, Input(context, 1), weights);
     float* bias = nullptr;
     if (has_bias_) {
       bias = FloatsAt(context, bias_);
-      std::fill_n(bias, plan.blocks() * plan.block(), 0.0f);
-      std::copy_n(Input(context, 2), plan.filters, bias);
+      std::fill_n(bias, plan().blocks() * plan().block(), 0.0f);
+      std::copy_n(Input(context, 2), plan().filters, bias);
     }
     runner_.Run(context, Input(context, 0), weights, bias,
                 static_cast<float*>(context.output(0).data()),
@@ -48,6 +48,8 @@ class DirectConv final : public Kernel {
   }
 
  private:
+  const DirectPlan& plan() const { return pass_.plans[0]; }
+
   DirectPass pass_;
   DirectRunner runner_;
   bool has_bias_;
@@ -64,17 +66,16 @@ class DirectConvGrad final : public Kernel {
     if (grad.has_dx) {
       dx_ = PlanBackward(spec, dx, dy);
       dx_runner_ = DirectRunner(dx_, spec.batch, num_threads);
-      weights_ = scratch_.AddFloats(dx_.plan.packed_count());
+      weights_ = scratch_.AddFloats(dx_.packed_count());
       dx_padded_ = scratch_.AddFloats(dx_runner_.scratch_count());
     }
     if (grad.has_dw) {
       dw_ = PlanForward(spec, x, dy);
       run_weights_ = GetDirectWeights(dy);
       parts_ = std::min<int64_t>(num_threads, spec.batch);
-      sums_ = scratch_.AddFloats(parts_ * dw_.plan.packed_count());
-      if (!dw_.padding.IsIdentity()) {
-        dw_padded_ = scratch_.AddFloats(parts_ * dw_.plan.padded_count());
-      }
+      images_ = ImagesAtATime(dw_, CeilDiv(spec.batch, parts_));
+      sums_ = scratch_.AddFloats(parts_ * dw_plan().packed_count());
+      dw_padded_ = scratch_.AddFloats(parts_ * padded_count());
     }
   }
 
@@ -84,7 +85,7 @@ class DirectConvGrad final : public Kernel {
     const bool overwrite = grad_.Overwrites(context);
     if (grad_.has_dx) {
       float* weights = FloatsAt(context, weights_);
-      PackBackward(context, dx_.plan, Input(context, 2), weights);
+      PackWeights(context, dx_, Input(context, 2), weights);
       dx_runner_.Run(context, Input(context, 0), weights, /*bias=*/nullptr,
                      static_cast<float*>(context.output(0).data()),
                      FloatsAt(context, dx_padded_));
@@ -97,32 +98,53 @@ class DirectConvGrad final : public Kernel {
   }
 
  private:
+  const DirectPlan& dw_plan() const { return dw_.plans[0]; }
+  // Floats of the padded images of a part.
+  int64_t padded_count() const {
+    return dw_.padding.IsIdentity() ? 0 : images_ * dw_.padding.padded_count();
+  }
+
   void RunDw(const KernelContext& context, bool overwrite) {
     float* sums = FloatsAt(context, sums_);
-    const double cost = grad_.conv.flops() / static_cast<double>(parts_) / 40;
+    const double cost = grad_.conv.flops() / static_cast<double>(parts_) / 60;
     context.ParallelFor(parts_, cost, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
-        DwOfPart(context, p, sums + p * dw_.plan.packed_count());
+        DwOfPart(context, p, sums + p * dw_plan().packed_count());
       }
     });
-    UnpackSum(context, dw_.plan, sums, parts_, overwrite, grad_.dw(context));
+    UnpackSum(context, dw_plan(), sums, parts_, overwrite, grad_.dw(context));
   }
 
   void DwOfPart(const KernelContext& context, int64_t p, float* sum) const {
-    const DirectPlan& plan = dw_.plan;
-    const bool identity = dw_.padding.IsIdentity();
-    float* padded =
-        identity ? nullptr
-                 : FloatsAt(context, dw_padded_) + p * plan.padded_count();
+    float* padded = FloatsAt(context, dw_padded_) + p * padded_count();
     const int64_t first = PartStart(grad_.conv.batch, parts_, p);
     const int64_t last = PartStart(grad_.conv.batch, parts_, p + 1);
-    for (int64_t n = first; n < last; ++n) {
-      const float* image = Input(context, 1) + n * dw_.padding.stored_count();
-      if (!identity) PadImage(dw_.padding, image, padded);
-      run_weights_(plan, identity ? image : padded,
-                   Input(context, 0) +
-                       n * plan.blocks() * plan.output_size() * plan.block(),
-                   /*accumulate=*/n > first, sum);
+    for (int64_t n = first; n < last; n += images_) {
+      DwOfImages(context, n, std::min(n + images_, last),
+                 /*accumulate=*/n > first, padded, sum);
+    }
+  }
+
+  // Images [first, last).
+  void DwOfImages(const KernelContext& context, int64_t first, int64_t last,
+                  bool accumulate, float* padded, float* sum) const {
+    const DirectPlan& plan = dw_plan();
+    const float* dy =
+        Input(context, 0) + first * plan.blocks() * plan.y_block();
+    const float* images =
+        Input(context, 1) + first * dw_.padding.stored_count();
+    int64_t image_step = dw_.padding.stored_count();
+    if (!dw_.padding.IsIdentity()) {
+      PadImages(dw_.padding, images, last - first, padded);
+      images = padded;
+      image_step = dw_.padding.padded_count();
+    }
+    for (int64_t b = 0; b < plan.blocks(); b += 2) {
+      for (int64_t i = 0; i < last - first; ++i) {
+        run_weights_(
+            plan, b, std::min(b + 2, plan.blocks()), images + i * image_step,
+            dy + i * plan.blocks() * plan.y_block(), accumulate || i > 0, sum);
+      }
     }
   }
 
@@ -136,7 +158,8 @@ class DirectConvGrad final : public Kernel {
 
   DirectPass dw_;
   DirectWeightsFunction run_weights_ = nullptr;
-  int64_t parts_ = 0;  // of the batch
+  int64_t parts_ = 0;   // of the batch
+  int64_t images_ = 1;  // of a part at a time
   size_t sums_ = 0, dw_padded_ = 0;
 };
 
@@ -157,8 +180,15 @@ KernelChoice ChooseDirectConv(const KernelRequest& request) {
   if (reason.empty()) reason = DirectDeclines(spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   const Layout y = BlocksFor(spec.filters, x.layout);
+  DirectPass pass = PlanForward(spec, x.layout, y);
+  if (request.op.name == "FusedConv") {
+    pass.plans[0].bounds = FusedBounds(request);
+    if (!pass.plans[0].bounds) {
+      return KernelChoice::Decline("an addend, or not Relu or Clip");
+    }
+  }
   auto kernel = std::make_unique<DirectConv>(
-      spec, x.layout, y, request.has_input(2), request.num_threads);
+      pass, spec.batch, request.has_input(2), request.num_threads);
   KernelChoice choice;
   choice.scratch_bytes = kernel->scratch_bytes();
   choice.kernel = std::move(kernel);

@@ -20,10 +20,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Sums that fit into the registers beside two vectors and a broadcast.
 #if STROP_AVX512 || HWY_TARGET == HWY_NEON
-constexpr int kSums = 24;
+constexpr int kSums = 28;
 #else
 constexpr int kSums = 12;
 #endif
+// Positions and terms that a tile may have, whatever the vectors.
+constexpr int kMostPositions = 14;
+constexpr int kMostTerms = kSums >= 16 ? 8 : 6;
 
 // Calls f(std::integral_constant<int, n>()) for n in [1, most].
 template <int most, class F>
@@ -45,7 +48,7 @@ struct Lanes {
 
 // `positions` outputs of one row for `vectors` vectors of filters, whose
 // weights and outputs lie w_step and y_step apart.
-template <int kBlock, int vectors, int positions>
+template <int kBlock, int kStep, int vectors, int positions>
 void ForwardTile(const DirectPlan& plan, const float* x, const float* w,
                  int64_t w_step, const float* bias, int64_t bias_step, float* y,
                  int64_t y_step) {
@@ -55,149 +58,217 @@ void ForwardTile(const DirectPlan& plan, const float* x, const float* w,
     const auto start = bias ? hn::LoadU(d, bias + v * bias_step) : hn::Zero(d);
     UnrollTimes<positions>([&](auto t) HWY_ATTR { sum[t][v] = start; });
   });
-  const int64_t stride = plan.stride_w;
-  for (const int64_t offset : plan.row_offsets) {
-    const float* row = x + offset;
-    for (int64_t k = 0; k < plan.kernel_w; ++k) {
-      typename Lanes<kBlock>::Vec weight[vectors];
-      UnrollTimes<vectors>(
-          [&](auto v) HWY_ATTR { weight[v] = hn::LoadU(d, w + v * w_step); });
-      UnrollTimes<positions>([&](auto t) HWY_ATTR {
-        const auto value = hn::Set(d, row[t * stride]);
-        UnrollTimes<vectors>([&](auto v) HWY_ATTR {
-          sum[t][v] = hn::MulAdd(value, weight[v], sum[t][v]);
-        });
+  for (const int64_t offset : plan.offsets) {
+    const float* from = x + offset;
+    typename Lanes<kBlock>::Vec weight[vectors];
+    UnrollTimes<vectors>(
+        [&](auto v) HWY_ATTR { weight[v] = hn::LoadU(d, w + v * w_step); });
+    UnrollTimes<positions>([&](auto t) HWY_ATTR {
+      const auto value = hn::Set(d, from[t * kStep]);
+      UnrollTimes<vectors>([&](auto v) HWY_ATTR {
+        sum[t][v] = hn::MulAdd(value, weight[v], sum[t][v]);
       });
-      w += kBlock;
-      row += plan.dilation_w;
-    }
+    });
+    w += kBlock;
+  }
+  if (plan.bounds) {
+    const auto low = hn::Set(d, plan.bounds->low);
+    const auto high = hn::Set(d, plan.bounds->high);
+    UnrollTimes<positions>([&](auto t) HWY_ATTR {
+      UnrollTimes<vectors>([&](auto v) HWY_ATTR {
+        sum[t][v] = ClipKeepingNan(sum[t][v], low, high);
+      });
+    });
   }
   UnrollTimes<positions>([&](auto t) HWY_ATTR {
     UnrollTimes<vectors>([&](auto v) HWY_ATTR {
-      hn::StoreU(sum[t][v], d, y + t * kBlock + v * y_step);
+      hn::StoreU(sum[t][v], d, y + t * plan.y_step * kBlock + v * y_step);
     });
   });
 }
 
 // All outputs for `vectors` vectors. A row is cut into equal tiles; the last
 // one may compute some positions a second time.
-template <int kBlock, int vectors>
+template <int kBlock, int kStep, int vectors>
 void ForwardVectors(const DirectPlan& plan, const float* x, const float* w,
                     int64_t w_step, const float* bias, int64_t bias_step,
                     float* y, int64_t y_step) {
-  constexpr int kMost = kSums / vectors;
+  constexpr int kMost = std::min(kMostPositions, kSums / vectors);
   const int64_t width = plan.output_w;
   const int64_t tiles = CeilDiv<int64_t>(width, kMost);
   const int64_t positions = CeilDiv(width, tiles);
+  y += plan.y_start * kBlock;
   WithConstant<kMost>(static_cast<int>(positions), [&](auto n) HWY_ATTR {
     for (int64_t h = 0; h < plan.output_h; ++h) {
       for (int64_t tile = 0; tile < tiles; ++tile) {
         const int64_t first = std::min<int64_t>(tile * n, width - n);
-        ForwardTile<kBlock, vectors, n>(
-            plan, x + h * plan.stride_h * plan.padded_w + first * plan.stride_w,
-            w, w_step, bias, bias_step, y + (h * width + first) * kBlock,
+        ForwardTile<kBlock, kStep, vectors, n>(
+            plan, x + h * plan.x_row + first * kStep, w, w_step, bias,
+            bias_step, y + (h * plan.y_row + first * plan.y_step) * kBlock,
             y_step);
       }
     }
   });
 }
 
-template <int kBlock>
-void Forward(const DirectPlan& plan, int64_t first, int64_t last,
-             const float* x, const float* w, const float* bias, float* y) {
+template <int kBlock, int kStep>
+void ForwardBlocks(const DirectPlan& plan, int64_t first, int64_t last,
+                   const float* x, const float* w, const float* bias,
+                   float* y) {
   using L = Lanes<kBlock>;
   const int64_t w_block = plan.packed_block();
-  const int64_t y_block = plan.output_size() * kBlock;
+  const int64_t y_block = plan.y_block();
   for (int64_t b = first; b < last;) {
     const float* w_here = w + b * w_block;
     const float* bias_here = bias ? bias + b * kBlock : nullptr;
     float* y_here = y + b * y_block;
     if constexpr (L::kVectors == 1) {
       if (b + 1 < last) {
-        ForwardVectors<kBlock, 2>(plan, x, w_here, w_block, bias_here, kBlock,
-                                  y_here, y_block);
+        ForwardVectors<kBlock, kStep, 2>(plan, x, w_here, w_block, bias_here,
+                                         kBlock, y_here, y_block);
         b += 2;
         continue;
       }
-      ForwardVectors<kBlock, 1>(plan, x, w_here, 0, bias_here, 0, y_here, 0);
+      ForwardVectors<kBlock, kStep, 1>(plan, x, w_here, 0, bias_here, 0, y_here,
+                                       0);
     } else {
       for (int v = 0; v < kBlock; v += 2 * L::kSize) {
-        ForwardVectors<kBlock, 2>(plan, x, w_here + v, L::kSize,
-                                  bias_here ? bias_here + v : nullptr, L::kSize,
-                                  y_here + v, L::kSize);
+        ForwardVectors<kBlock, kStep, 2>(plan, x, w_here + v, L::kSize,
+                                         bias_here ? bias_here + v : nullptr,
+                                         L::kSize, y_here + v, L::kSize);
       }
     }
     ++b;
   }
 }
 
-// dw[row][tap] for `rows` rows and one vector of filters.
-template <int kBlock, int rows, int taps>
-void WeightsTile(const DirectPlan& plan, const float* x, const int64_t* offsets,
-                 const float* dy, bool accumulate, float* dw) {
+template <int kBlock>
+void Forward(const DirectPlan& plan, int64_t first, int64_t last,
+             const float* x, const float* w, const float* bias, float* y) {
+  const auto run = plan.x_layout == Layout::kPlain
+                       ? ForwardBlocks<kBlock, 1>
+                       : ForwardBlocks<kBlock, kBlock>;
+  run(plan, first, last, x, w, bias, y);
+}
+
+// A part of the outputs, whose gradients lie in the first level cache while
+// all terms pass over them.
+struct OutputRange {
+  int64_t h_first, h_last, w_first, w_last;
+};
+
+template <class F>
+HWY_INLINE void ForEachRange(const DirectPlan& plan, F&& body) {
+  constexpr int64_t kPositions = 160;
+  const int64_t rows = std::max<int64_t>(1, kPositions / plan.output_w);
+  const int64_t parts = CeilDiv(plan.output_w, kPositions);
+  for (int64_t h = 0; h < plan.output_h; h += rows) {
+    for (int64_t part = 0; part < parts; ++part) {
+      body(OutputRange{h, std::min(h + rows, plan.output_h),
+                       plan.output_w * part / parts,
+                       plan.output_w * (part + 1) / parts});
+    }
+  }
+}
+
+// dw[term] for `terms` terms and `vectors` vectors of filters, whose weights
+// and gradients lie w_step and y_step apart.
+template <int kBlock, int kStep, int vectors, int terms>
+void WeightsTile(const DirectPlan& plan, const OutputRange& range,
+                 const float* x, const int64_t* offsets, const float* dy,
+                 int64_t y_step, bool accumulate, float* dw, int64_t w_step) {
   const typename Lanes<kBlock>::Tag d;
-  typename Lanes<kBlock>::Vec sum[rows][taps];
-  UnrollTimes<rows>([&](auto r) HWY_ATTR {
-    UnrollTimes<taps>([&](auto k) HWY_ATTR {
-      sum[r][k] =
-          accumulate ? hn::LoadU(d, dw + (r * taps + k) * kBlock) : hn::Zero(d);
+  typename Lanes<kBlock>::Vec sum[terms][vectors];
+  UnrollTimes<terms>([&](auto t) HWY_ATTR {
+    UnrollTimes<vectors>([&](auto v) HWY_ATTR {
+      sum[t][v] =
+          accumulate ? hn::LoadU(d, dw + t * kBlock + v * w_step) : hn::Zero(d);
     });
   });
-  for (int64_t h = 0; h < plan.output_h; ++h) {
-    const float* row[rows];
-    UnrollTimes<rows>([&](auto r) HWY_ATTR {
-      row[r] = x + offsets[r] + h * plan.stride_h * plan.padded_w;
-    });
-    for (int64_t i = 0; i < plan.output_w; ++i) {
-      const auto gradient = hn::LoadU(d, dy);
-      dy += kBlock;
-      UnrollTimes<rows>([&](auto r) HWY_ATTR {
-        UnrollTimes<taps>([&](auto k) HWY_ATTR {
-          const auto value = hn::Set(d, row[r][k * plan.dilation_w]);
-          sum[r][k] = hn::MulAdd(value, gradient, sum[r][k]);
+  for (int64_t h = range.h_first; h < range.h_last; ++h) {
+    const float* from[terms];
+    UnrollTimes<terms>(
+        [&](auto t) HWY_ATTR { from[t] = x + h * plan.x_row + offsets[t]; });
+    const float* row = dy + h * plan.output_w * kBlock;
+    for (int64_t i = range.w_first; i < range.w_last; ++i) {
+      typename Lanes<kBlock>::Vec gradient[vectors];
+      UnrollTimes<vectors>([&](auto v) HWY_ATTR {
+        gradient[v] = hn::LoadU(d, row + i * kBlock + v * y_step);
+      });
+      UnrollTimes<terms>([&](auto t) HWY_ATTR {
+        const auto value = hn::Set(d, from[t][i * kStep]);
+        UnrollTimes<vectors>([&](auto v) HWY_ATTR {
+          sum[t][v] = hn::MulAdd(value, gradient[v], sum[t][v]);
         });
-        row[r] += plan.stride_w;
       });
     }
   }
-  UnrollTimes<rows>([&](auto r) HWY_ATTR {
-    UnrollTimes<taps>([&](auto k) HWY_ATTR {
-      hn::StoreU(sum[r][k], d, dw + (r * taps + k) * kBlock);
+  UnrollTimes<terms>([&](auto t) HWY_ATTR {
+    UnrollTimes<vectors>([&](auto v) HWY_ATTR {
+      hn::StoreU(sum[t][v], d, dw + t * kBlock + v * w_step);
     });
   });
 }
 
-template <int kBlock, int taps>
-void WeightsOfBlock(const DirectPlan& plan, const float* x, const float* dy,
-                    bool accumulate, float* dw) {
-  constexpr int kRows = std::min(8, kSums / taps);
-  const int64_t rows = plan.rows();
-  for (int64_t r = 0; r < rows;) {
-    const int64_t* offsets = plan.row_offsets.data() + r;
-    float* to = dw + r * taps * kBlock;
-    if (r + kRows <= rows) {
-      WeightsTile<kBlock, kRows, taps>(plan, x, offsets, dy, accumulate, to);
-      r += kRows;
-    } else {
-      WeightsTile<kBlock, 1, taps>(plan, x, offsets, dy, accumulate, to);
-      ++r;
+// All terms for `vectors` vectors.
+template <int kBlock, int kStep, int vectors>
+void WeightsVectors(const DirectPlan& plan, const float* x, const float* dy,
+                    int64_t y_step, bool accumulate, float* dw,
+                    int64_t w_step) {
+  ForEachRange(plan, [&](const OutputRange& range) HWY_ATTR {
+    const auto tile = [&](auto terms, int64_t first) HWY_ATTR {
+      WeightsTile<kBlock, kStep, vectors, terms>(
+          plan, range, x, plan.offsets.data() + first, dy, y_step, accumulate,
+          dw + first * kBlock, w_step);
+    };
+    int64_t t = 0;
+    for (; t + kMostTerms <= plan.terms(); t += kMostTerms) {
+      tile(std::integral_constant<int, kMostTerms>(), t);
     }
+    const int rest = static_cast<int>(plan.terms() - t);
+    if (rest > 0) {
+      WithConstant<kMostTerms - 1>(rest, [&](auto n) HWY_ATTR { tile(n, t); });
+    }
+    accumulate = true;
+  });
+}
+
+template <int kBlock, int kStep>
+void WeightsBlocks(const DirectPlan& plan, int64_t first, int64_t last,
+                   const float* x, const float* dy, bool accumulate,
+                   float* dw) {
+  using L = Lanes<kBlock>;
+  const int64_t w_block = plan.packed_block();
+  const int64_t y_block = plan.y_block();
+  for (int64_t b = first; b < last;) {
+    const float* dy_here = dy + b * y_block;
+    float* dw_here = dw + b * w_block;
+    if constexpr (L::kVectors == 1) {
+      if (b + 1 < last) {
+        WeightsVectors<kBlock, kStep, 2>(plan, x, dy_here, y_block, accumulate,
+                                         dw_here, w_block);
+        b += 2;
+        continue;
+      }
+      WeightsVectors<kBlock, kStep, 1>(plan, x, dy_here, 0, accumulate, dw_here,
+                                       0);
+    } else {
+      for (int v = 0; v < kBlock; v += 2 * L::kSize) {
+        WeightsVectors<kBlock, kStep, 2>(plan, x, dy_here + v, L::kSize,
+                                         accumulate, dw_here + v, L::kSize);
+      }
+    }
+    ++b;
   }
 }
 
 template <int kBlock>
-void Weights(const DirectPlan& plan, const float* x, const float* dy,
-             bool accumulate, float* dw) {
-  WithConstant<static_cast<int>(kMaxDirectTaps)>(
-      static_cast<int>(plan.kernel_w), [&](auto taps) HWY_ATTR {
-        for (int64_t b = 0; b < plan.blocks(); ++b) {
-          for (int v = 0; v < kBlock; v += Lanes<kBlock>::kSize) {
-            WeightsOfBlock<kBlock, taps>(
-                plan, x, dy + b * plan.output_size() * kBlock + v, accumulate,
-                dw + b * plan.packed_block() + v);
-          }
-        }
-      });
+void Weights(const DirectPlan& plan, int64_t first, int64_t last,
+             const float* x, const float* dy, bool accumulate, float* dw) {
+  const auto run = plan.x_layout == Layout::kPlain
+                       ? WeightsBlocks<kBlock, 1>
+                       : WeightsBlocks<kBlock, kBlock>;
+  run(plan, first, last, x, dy, accumulate, dw);
 }
 
 DirectForwardFunction SelectDirectForward(Layout layout) {
@@ -234,54 +305,99 @@ DirectWeightsFunction GetDirectWeights(Layout layout) {
 
 Layout GetDirectLayout() { return HWY_DYNAMIC_DISPATCH(SelectDirectLayout)(); }
 
-void FinishPlan(DirectPlan& plan) {
-  plan.row_offsets.clear();
-  for (int64_t c = 0; c < plan.channels; ++c) {
-    for (int64_t k = 0; k < plan.kernel_h; ++k) {
-      plan.row_offsets.push_back((c * plan.padded_h + k * plan.dilation_h) *
-                                 plan.padded_w);
-    }
+namespace {
+
+// The elements [first, last) of an axis of the padded image that the image
+// gives.
+struct AxisRange {
+  int64_t first, last;
+  AxisRange(int64_t size, int64_t begin, int64_t read, int64_t padded)
+      : first(std::min(padded, begin > 0 ? CeilDiv(begin, read) : 0)),
+        last(std::clamp(size + begin > 0 ? CeilDiv(size + begin, read) : 0,
+                        first, padded)) {}
+};
+
+// to[i] = from[i * step], each of `block` floats.
+template <int64_t block>
+void CopyEach(const float* from, int64_t step, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::copy_n(from + i * step * block, block, to + i * block);
   }
 }
 
-namespace {
+// The columns of a padded row that lie side by side from one of `lanes`
+// channels' worth of a row of the image.
+void PadColumns(const ImagePadding& p, int64_t lanes, const float* from,
+                int64_t step, int64_t count, float* to) {
+  if (p.padded_layout != p.layout) {
+    const int64_t block = BlockSize(p.layout), plane = p.plane();
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      for (int64_t i = 0; i < count; ++i) {
+        to[lane * plane + i] = from[i * step * block + lane];
+      }
+    }
+    return;
+  }
+  switch (p.layout) {
+    case Layout::kBlocked16:
+      return CopyEach<16>(from, step, count, to);
+    case Layout::kBlocked8:
+      return CopyEach<8>(from, step, count, to);
+    default:
+      return CopyEach<1>(from, step, count, to);
+  }
+}
 
-// The rows or columns of an image that lie inside of the padded one.
-void InsideRange(int64_t size, int64_t begin, int64_t step, int64_t padded,
-                 int64_t* first, int64_t* last) {
-  *first = begin >= 0 ? 0 : std::min(size, CeilDiv(-begin, step));
-  *last = begin >= padded
-              ? *first
-              : std::clamp(CeilDiv(padded - begin, step), *first, size);
+// One padded row of one block of channels, of which `lanes` are there, from a
+// row of the image.
+void PadRow(const ImagePadding& p, const AxisRange& columns, int64_t lanes,
+            const float* from, float* to) {
+  const int64_t block = BlockSize(p.layout);
+  const int64_t to_block = BlockSize(p.padded_layout);
+  for (int64_t phase = 0; phase < p.phases; ++phase) {
+    const auto index = [&](int64_t w) {  // of the first one that is not before
+      return w > phase ? CeilDiv(w - phase, p.phases) : 0;
+    };
+    const int64_t first = index(columns.first), last = index(columns.last);
+    const int64_t w = first * p.phases + phase;
+    PadColumns(p, lanes, from + (w * p.read_w - p.begin_w) * block,
+               p.phases * p.read_w, last - first,
+               to + (phase * p.phase_w() + first) * to_block);
+  }
+}
+
+void PadImage(const ImagePadding& p, const float* image, float* padded) {
+  const AxisRange rows(p.height, p.begin_h, p.read_h, p.padded_h);
+  const AxisRange columns(p.width, p.begin_w, p.read_w, p.padded_w);
+  const bool covers = columns.first == 0 && columns.last == p.padded_w;
+  const int64_t block = BlockSize(p.layout);
+  const int64_t to_block = BlockSize(p.padded_layout);
+  const int64_t row = p.row(), plane = p.plane();
+  for (int64_t start = 0; start < p.channels; start += block) {
+    const int64_t lanes = std::min(block, p.channels - start);
+    const float* from = image + start * p.height * p.width;
+    float* to = padded + start / to_block * plane;
+    for (int64_t h = 0; h < p.padded_h; ++h, to += row) {
+      const bool inside = h >= rows.first && h < rows.last;
+      if (!inside || !covers) {
+        for (int64_t i = 0; i < CeilDiv(lanes, to_block); ++i) {
+          std::fill_n(to + i * plane, row, 0.0f);
+        }
+      }
+      if (!inside) continue;
+      PadRow(p, columns, lanes,
+             from + (h * p.read_h - p.begin_h) * p.width * block, to);
+    }
+  }
 }
 
 }  // namespace
 
-void PadImage(const ImagePadding& p, const float* image, float* padded) {
-  const bool covers = p.begin_h <= 0 && p.begin_w <= 0 && p.step_h == 1 &&
-                      p.step_w == 1 && p.begin_h + p.height >= p.padded_h &&
-                      p.begin_w + p.width >= p.padded_w;
-  if (!covers) {
-    std::fill_n(padded, p.channels * p.padded_h * p.padded_w, 0.0f);
-  }
-  int64_t h_first, h_last, w_first, w_last;
-  InsideRange(p.height, p.begin_h, p.step_h, p.padded_h, &h_first, &h_last);
-  InsideRange(p.width, p.begin_w, p.step_w, p.padded_w, &w_first, &w_last);
-  const int64_t block = BlockSize(p.layout);
-  const int64_t plane = p.padded_h * p.padded_w;
-  for (int64_t start = 0; start < p.channels; start += block) {
-    const int64_t lanes = std::min(block, p.channels - start);
-    for (int64_t h = h_first; h < h_last; ++h) {
-      const float* from =
-          image + start * p.height * p.width + h * p.width * block;
-      float* to = padded + start * plane +
-                  (h * p.step_h + p.begin_h) * p.padded_w + p.begin_w;
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        for (int64_t w = w_first; w < w_last; ++w) {
-          to[lane * plane + w * p.step_w] = from[w * block + lane];
-        }
-      }
-    }
+void PadImages(const ImagePadding& padding, const float* images, int64_t count,
+               float* padded) {
+  for (int64_t i = 0; i < count; ++i) {
+    PadImage(padding, images + i * padding.stored_count(),
+             padded + i * padding.padded_count());
   }
 }
 

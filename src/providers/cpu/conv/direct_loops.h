@@ -1,74 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Direct convolution of one image. A vector holds filters: the output is
-// blocked. The input is first laid out plain, its padding written out
-// (PadImage), so that the loops know no borders:
+// blocked. The input is first laid out with its padding (PadImages), so that
+// the loops know no borders:
 //
-//   y[m][o] = bias[m] + sum over rows r and taps k of
-//             w[r][k][m] * x[row_offset[r] + o * stride + k * dilation]
+//   y[m][o] = bias[m] + sum over terms t of w[t][m] * x[offset[t] + o * step]
 //
-// A row is a pair of channel and kernel row.
+// A term is a pair of a channel and a tap of the kernel.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/round.h"
 #include "providers/cpu/conv/conv_spec.h"
+#include "providers/cpu/conv/fused_conv.h"
 
 namespace strop {
 
-// Widest kernel row for the gradient of the weights, which keeps a sum in a
-// register for each of its taps.
-inline constexpr int64_t kMaxDirectTaps = 7;
-
 struct DirectPlan {
   Layout layout = Layout::kBlocked8;  // of the output
-  int64_t channels = 0, filters = 0;
-  int64_t kernel_h = 1, kernel_w = 1;
+  // Of the padded image: plain or that of the output.
+  Layout x_layout = Layout::kPlain;
+  int64_t filters = 0;
+  // The outputs that the plan computes. In the image, whose planes have
+  // y_size elements, (h, w) is element y_start + h * y_row + w * y_step.
   int64_t output_h = 1, output_w = 1;
-  int64_t stride_h = 1, stride_w = 1;
-  int64_t dilation_h = 1, dilation_w = 1;
-  // The padded image, (channels, padded_h, padded_w).
-  int64_t padded_h = 0, padded_w = 0;
-  std::vector<int64_t> row_offsets;
+  int64_t y_start = 0, y_row = 1, y_step = 1, y_size = 1;
+  // Floats of the padded image between what neighbouring rows read.
+  int64_t x_row = 0;
+  // For each term where the first output reads, and where the weight of the
+  // first filter lies in W, in which filters are filter_step apart.
+  std::vector<int64_t> offsets, sources;
+  int64_t filter_step = 0;
+  std::optional<Bounds> bounds;  // of an activation
 
-  int64_t rows() const { return channels * kernel_h; }
+  int64_t terms() const { return static_cast<int64_t>(offsets.size()); }
   int64_t block() const { return BlockSize(layout); }
   int64_t blocks() const { return CeilDiv(filters, block()); }
   int64_t output_size() const { return output_h * output_w; }
-  int64_t padded_count() const { return channels * padded_h * padded_w; }
-  // Floats of the weights of one block of filters, [row][tap][filter].
-  int64_t packed_block() const { return rows() * kernel_w * block(); }
+  // Floats of a block of the image that is written.
+  int64_t y_block() const { return y_size * block(); }
+  // Floats of the weights of one block of filters, [term][filter].
+  int64_t packed_block() const { return terms() * block(); }
   int64_t packed_count() const { return packed_block() * blocks(); }
 };
 
-// Adds the offsets; all other fields are there.
-void FinishPlan(DirectPlan& plan);
-
-// How an image comes to lie in the padded one: element (h, w) of a plane goes
-// to (h * step_h + begin_h, w * step_w + begin_w) if that is inside.
+// How an image comes to lie in the padded one: element (h, w) of the padded
+// one is element (h * read_h - begin_h, w * read_w - begin_w), or zero if there
+// is none. Every `phases`-th column lies side by side: column w is at
+// w % phases * phase_w() + w / phases, so that outputs with strides read
+// neighbours.
 struct ImagePadding {
-  Layout layout = Layout::kPlain;  // of the image
+  Layout layout = Layout::kPlain;         // of the image
+  Layout padded_layout = Layout::kPlain;  // plain or that of the image
   int64_t channels = 0;
   int64_t height = 1, width = 1;
   int64_t begin_h = 0, begin_w = 0;
-  int64_t step_h = 1, step_w = 1;
+  int64_t read_h = 1, read_w = 1;
+  int64_t phases = 1;
   int64_t padded_h = 1, padded_w = 1;
 
   int64_t stored_count() const {
-    const int64_t block = BlockSize(layout);
-    return RoundUp(channels, block) * height * width;
+    return RoundUp(channels, BlockSize(layout)) * height * width;
+  }
+  int64_t phase_w() const { return CeilDiv(padded_w, phases); }
+  // Floats of a row, a plane and all planes of the padded image.
+  int64_t row() const { return phases * phase_w() * BlockSize(padded_layout); }
+  int64_t plane() const { return padded_h * row(); }
+  int64_t padded_count() const {
+    return CeilDiv(channels, BlockSize(padded_layout)) * plane();
   }
   // The image may be used as it lies.
   bool IsIdentity() const {
-    return layout == Layout::kPlain && begin_h == 0 && begin_w == 0 &&
-           step_h == 1 && step_w == 1 && padded_h == height &&
+    return layout == padded_layout && begin_h == 0 && begin_w == 0 &&
+           read_h == 1 && read_w == 1 && phases == 1 && padded_h == height &&
            padded_w == width;
   }
 };
 
-void PadImage(const ImagePadding& padding, const float* image, float* padded);
+void PadImages(const ImagePadding& padding, const float* images, int64_t count,
+               float* padded);
 
 // Runs blocks [first, last) of one image. `w` and `bias` are packed for all
 // blocks; `bias` may be null. y is the whole image.
@@ -76,8 +89,10 @@ using DirectForwardFunction = void (*)(const DirectPlan& plan, int64_t first,
                                        int64_t last, const float* x,
                                        const float* w, const float* bias,
                                        float* y);
-// dw (packed) += the image's part, or = it.
-using DirectWeightsFunction = void (*)(const DirectPlan& plan, const float* x,
+// dw (packed) += the part of the image in blocks [first, last), or = it. The
+// plan computes all outputs.
+using DirectWeightsFunction = void (*)(const DirectPlan& plan, int64_t first,
+                                       int64_t last, const float* x,
                                        const float* dy, bool accumulate,
                                        float* dw);
 

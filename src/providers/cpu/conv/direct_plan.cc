@@ -2,32 +2,205 @@
 #include "providers/cpu/conv/direct_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace strop {
 namespace {
 
-// The two spatial axes; the first one of a single axis has size 1.
-struct Axes2 {
-  int64_t h, w;
-  Axes2(const ops::Window& window, const ops::Window::Axes& axes,
-        int64_t missing)
-      : h(window.rank == 2 ? axes[0] : missing), w(axes[window.rank - 1]) {}
+// How the outputs of one plan read an axis.
+struct AxisTaps {
+  int64_t first = 0, step = 1, count = 1;  // of the outputs
+  std::vector<int64_t> taps;               // of the kernel
+  std::vector<int64_t> reads;  // of each tap for the first output, padded
 };
 
-double PassCost(const DirectPlan& plan) {
-  return 2.0 / 40 * static_cast<double>(plan.packed_count()) *
-         static_cast<double>(plan.output_size());
+// How a padded axis comes about.
+struct PaddedAxis {
+  int64_t begin = 0, read = 1, phases = 1, size = 1;
+};
+
+struct AxisPlan {
+  std::vector<AxisTaps> sets;
+  PaddedAxis padded;
+};
+
+struct AxisSpec {
+  int64_t kernel, output, stride, dilation, input, begin;
+};
+
+// With one tap, what strides pass over is left out of the padded axis.
+AxisPlan ForwardAxis(const AxisSpec& a) {
+  AxisPlan plan;
+  const bool strided = a.kernel > 1 && a.stride > 1;
+  plan.padded = {.begin = a.begin,
+                 .read = a.kernel > 1 ? 1 : a.stride,
+                 .phases = strided ? a.stride : 1,
+                 .size = a.output};
+  if (a.kernel > 1) {
+    plan.padded.size =
+        (a.output - 1) * a.stride + (a.kernel - 1) * a.dilation + 1;
+  }
+  AxisTaps set{
+      .first = 0, .step = 1, .count = a.output, .taps = {}, .reads = {}};
+  for (int64_t k = 0; k < a.kernel; ++k) {
+    set.taps.push_back(k);
+    set.reads.push_back(k * a.dilation);
+  }
+  plan.sets.push_back(std::move(set));
+  return plan;
+}
+
+// Element p of dX is the sum over taps k of what o of dY gives, where
+//   o * stride = p + begin - k * dilation.
+// The elements that are alike modulo the stride have the same taps.
+AxisPlan BackwardAxis(const AxisSpec& a) {
+  AxisPlan plan;
+  int64_t low = a.output, high = 0;
+  for (int64_t first = 0; first < std::min(a.stride, a.input); ++first) {
+    AxisTaps set{.first = first,
+                 .step = a.stride,
+                 .count = CeilDiv(a.input - first, a.stride),
+                 .taps = {},
+                 .reads = {}};
+    for (int64_t k = 0; k < a.kernel; ++k) {
+      const int64_t at = first + a.begin - k * a.dilation;
+      if (at % a.stride != 0) continue;
+      set.taps.push_back(k);
+      set.reads.push_back(at / a.stride);
+      low = std::min(low, at / a.stride);
+      high = std::max(high, at / a.stride + set.count);
+    }
+    plan.sets.push_back(std::move(set));
+  }
+  if (high <= low) low = 0, high = 1;  // no taps at all
+  for (AxisTaps& set : plan.sets) {
+    for (int64_t& read : set.reads) read -= low;
+  }
+  plan.padded = {.begin = -low, .read = 1, .phases = 1, .size = high - low};
+  return plan;
+}
+
+AxisSpec SpecOf(const ops::Window& w, size_t axis) {
+  return {.kernel = w.kernel[axis],
+          .output = w.output[axis],
+          .stride = w.stride[axis],
+          .dilation = w.dilation[axis],
+          .input = w.input[axis],
+          .begin = w.pad_begin[axis]};
+}
+
+// The first one of a single spatial axis.
+constexpr AxisSpec kMissingAxis = {.kernel = 1,
+                                   .output = 1,
+                                   .stride = 1,
+                                   .dilation = 1,
+                                   .input = 1,
+                                   .begin = 0};
+
+struct ImageAxes {
+  AxisSpec h, w;
+  explicit ImageAxes(const ops::Window& window)
+      : h(window.rank == 2 ? SpecOf(window, 0) : kMissingAxis),
+        w(SpecOf(window, window.rank - 1)) {}
+};
+
+ImagePadding MakePadding(Layout image, Layout written, int64_t channels,
+                         int64_t height, int64_t width, const PaddedAxis& h,
+                         const PaddedAxis& w) {
+  return {.layout = image,
+          .padded_layout = image == written ? image : Layout::kPlain,
+          .channels = channels,
+          .height = height,
+          .width = width,
+          .begin_h = h.begin,
+          .begin_w = w.begin,
+          .read_h = h.read,
+          .read_w = w.read,
+          .phases = w.phases,
+          .padded_h = h.size,
+          .padded_w = w.size};
+}
+
+// Where in W the weights of a term lie.
+struct WeightSteps {
+  int64_t channel, filter;
+  int64_t kernel_w;
+};
+
+// The channels of a block lie side by side, and so do their terms.
+void AddTerms(const ImagePadding& padding, const AxisTaps& h, const AxisTaps& w,
+              const WeightSteps& steps, DirectPlan& plan) {
+  const int64_t block = BlockSize(padding.padded_layout);
+  for (int64_t start = 0; start < padding.channels; start += block) {
+    const int64_t end = std::min(start + block, padding.channels);
+    for (size_t i = 0; i < h.taps.size(); ++i) {
+      for (size_t j = 0; j < w.taps.size(); ++j) {
+        const int64_t column = w.reads[j] % padding.phases * padding.phase_w() +
+                               w.reads[j] / padding.phases;
+        const int64_t at = start / block * padding.plane() +
+                           h.reads[i] * padding.row() + column * block;
+        const int64_t tap = h.taps[i] * steps.kernel_w + w.taps[j];
+        for (int64_t c = start; c < end; ++c) {
+          plan.offsets.push_back(at + c - start);
+          plan.sources.push_back(c * steps.channel + tap);
+        }
+      }
+    }
+  }
+}
+
+// Rows without a gap between them are one long row.
+void JoinRows(DirectPlan& plan) {
+  if (plan.x_row != plan.output_w * BlockSize(plan.x_layout) ||
+      plan.y_row != plan.output_w * plan.y_step) {
+    return;
+  }
+  plan.output_w *= plan.output_h;
+  plan.output_h = 1;
+}
+
+DirectPlan MakePlan(Layout written, int64_t filters, int64_t width,
+                    int64_t size, int64_t h_stride, const ImagePadding& padding,
+                    const AxisTaps& h, const AxisTaps& w,
+                    const WeightSteps& steps) {
+  DirectPlan plan;
+  plan.layout = written;
+  plan.x_layout = padding.padded_layout;
+  plan.filters = filters;
+  plan.output_h = h.count;
+  plan.output_w = w.count;
+  plan.y_start = h.first * width + w.first;
+  plan.y_row = h.step * width;
+  plan.y_step = w.step;
+  plan.y_size = size;
+  plan.x_row = h_stride * padding.row();
+  plan.filter_step = steps.filter;
+  AddTerms(padding, h, w, steps, plan);
+  JoinRows(plan);
+  return plan;
+}
+
+double PassCost(const DirectPass& pass) {
+  double cost = 0;
+  for (const DirectPlan& plan : pass.plans) {
+    cost += 2.0 / 60 * static_cast<double>(plan.packed_count()) *
+            static_cast<double>(plan.output_size());
+  }
+  return cost;
 }
 
 }  // namespace
+
+int64_t DirectPass::packed_count() const {
+  int64_t count = 0;
+  for (const DirectPlan& plan : plans) count += plan.packed_count();
+  return count;
+}
 
 std::string DirectDeclines(const ConvSpec& spec) {
   if (spec.groups != 1) return "groups";
   if (spec.window.rank > 2) return "more than 2 spatial axes";
   if (spec.is_empty()) return "no elements";
-  if (spec.window.kernel[spec.window.rank - 1] > kMaxDirectTaps) {
-    return "a wide kernel";
-  }
   return {};
 }
 
@@ -39,183 +212,180 @@ bool DirectBeatsBlocks(const ConvSpec& spec, int64_t block) {
 }
 
 DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y) {
-  const ops::Window& window = spec.window;
-  const Axes2 kernel(window, window.kernel, 1);
-  const Axes2 output(window, window.output, 1);
-  const Axes2 stride(window, window.stride, 1);
-  const Axes2 dilation(window, window.dilation, 1);
-  const Axes2 input(window, window.input, 1);
-  const Axes2 begin(window, window.pad_begin, 0);
+  const ImageAxes axes(spec.window);
+  const AxisPlan h = ForwardAxis(axes.h), w = ForwardAxis(axes.w);
   DirectPass pass;
-  pass.plan = {
-      .layout = y,
-      .channels = spec.channels,
-      .filters = spec.filters,
-      .kernel_h = kernel.h,
-      .kernel_w = kernel.w,
-      .output_h = output.h,
-      .output_w = output.w,
-      .stride_h = stride.h,
-      .stride_w = stride.w,
-      .dilation_h = dilation.h,
-      .dilation_w = dilation.w,
-      .padded_h = (output.h - 1) * stride.h + (kernel.h - 1) * dilation.h + 1,
-      .padded_w = (output.w - 1) * stride.w + (kernel.w - 1) * dilation.w + 1,
-      .row_offsets = {}};
-  pass.padding = {.layout = x,
-                  .channels = spec.channels,
-                  .height = input.h,
-                  .width = input.w,
-                  .begin_h = begin.h,
-                  .begin_w = begin.w,
-                  .padded_h = pass.plan.padded_h,
-                  .padded_w = pass.plan.padded_w};
-  FinishPlan(pass.plan);
+  pass.padding = MakePadding(x, y, spec.channels, axes.h.input, axes.w.input,
+                             h.padded, w.padded);
+  const int64_t taps = axes.h.kernel * axes.w.kernel;
+  const int64_t h_stride = axes.h.kernel > 1 ? axes.h.stride : 1;
+  pass.plans = {MakePlan(y, spec.filters, axes.w.output,
+                         spec.window.output_size(), h_stride, pass.padding,
+                         h.sets[0], w.sets[0],
+                         {.channel = taps,
+                          .filter = spec.channels * taps,
+                          .kernel_w = axes.w.kernel})};
   return pass;
 }
 
-// With the tap k' = kernel - 1 - k, element p of dX reads q = p + k' *
-// dilation of a dY whose element o lies at
-//   q = o * stride + (kernel - 1) * dilation - pad_begin.
 DirectPass PlanBackward(const ConvSpec& spec, Layout x, Layout dy) {
-  const ops::Window& window = spec.window;
-  const Axes2 kernel(window, window.kernel, 1);
-  const Axes2 output(window, window.output, 1);
-  const Axes2 stride(window, window.stride, 1);
-  const Axes2 dilation(window, window.dilation, 1);
-  const Axes2 input(window, window.input, 1);
-  const Axes2 begin(window, window.pad_begin, 0);
+  const ImageAxes axes(spec.window);
+  const AxisPlan h = BackwardAxis(axes.h), w = BackwardAxis(axes.w);
   DirectPass pass;
-  pass.plan = {.layout = x,
-               .channels = spec.filters,
-               .filters = spec.channels,
-               .kernel_h = kernel.h,
-               .kernel_w = kernel.w,
-               .output_h = input.h,
-               .output_w = input.w,
-               .dilation_h = dilation.h,
-               .dilation_w = dilation.w,
-               .padded_h = input.h + (kernel.h - 1) * dilation.h,
-               .padded_w = input.w + (kernel.w - 1) * dilation.w,
-               .row_offsets = {}};
-  pass.padding = {.layout = dy,
-                  .channels = spec.filters,
-                  .height = output.h,
-                  .width = output.w,
-                  .begin_h = (kernel.h - 1) * dilation.h - begin.h,
-                  .begin_w = (kernel.w - 1) * dilation.w - begin.w,
-                  .step_h = stride.h,
-                  .step_w = stride.w,
-                  .padded_h = pass.plan.padded_h,
-                  .padded_w = pass.plan.padded_w};
-  FinishPlan(pass.plan);
+  pass.padding = MakePadding(dy, x, spec.filters, axes.h.output, axes.w.output,
+                             h.padded, w.padded);
+  const int64_t taps = axes.h.kernel * axes.w.kernel;
+  for (const AxisTaps& rows : h.sets) {
+    for (const AxisTaps& columns : w.sets) {
+      pass.plans.push_back(MakePlan(x, spec.channels, axes.w.input,
+                                    spec.window.input_size(), /*h_stride=*/1,
+                                    pass.padding, rows, columns,
+                                    {.channel = spec.channels * taps,
+                                     .filter = taps,
+                                     .kernel_w = axes.w.kernel}));
+    }
+  }
   return pass;
 }
 
-void PackForward(const KernelContext& context, const DirectPlan& plan,
-                 const float* w, float* packed) {
+namespace {
+
+// Terms [first, last) of block b. Few terms at a time, so that what is read
+// and what is written stay in the cache.
+void PackTerms(const DirectPlan& plan, int64_t b, int64_t first, int64_t last,
+               const float* w, float* packed) {
   const int64_t block = plan.block();
-  const int64_t count = plan.rows() * plan.kernel_w;
-  context.ParallelFor(
-      plan.blocks(), static_cast<double>(count * block),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b) {
-          float* to = packed + b * plan.packed_block();
-          const int64_t real = std::min(block, plan.filters - b * block);
-          const float* from = w + b * block * count;
-          for (int64_t i = 0; i < count; ++i) {
-            for (int64_t m = 0; m < real; ++m) {
-              to[i * block + m] = from[m * count + i];
-            }
-            std::fill(to + i * block + real, to + (i + 1) * block, 0.0f);
-          }
-        }
-      });
+  const int64_t real = std::min(block, plan.filters - b * block);
+  float* to = packed + b * plan.packed_block();
+  const int64_t* sources = plan.sources.data();
+  if (real < block) std::fill(to + first * block, to + last * block, 0.0f);
+  for (int64_t m = 0; m < real; ++m) {
+    const float* from = w + (b * block + m) * plan.filter_step;
+    for (int64_t t = first; t < last; ++t) to[t * block + m] = from[sources[t]];
+  }
 }
 
-// w is (plan.channels, plan.filters, kernel).
-void PackBackward(const KernelContext& context, const DirectPlan& plan,
-                  const float* w, float* packed) {
-  const int64_t block = plan.block();
-  const int64_t taps = plan.kernel_h * plan.kernel_w;
+void PackPlan(const KernelContext& context, const DirectPlan& plan,
+              const float* w, float* packed) {
   context.ParallelFor(
       plan.blocks(), static_cast<double>(plan.packed_block()),
       [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) {
-          float* to = packed + b * plan.packed_block();
-          const int64_t real = std::min(block, plan.filters - b * block);
-          for (int64_t c = 0; c < plan.channels; ++c) {
-            const float* from = w + (c * plan.filters + b * block) * taps;
-            for (int64_t k = taps; k-- > 0; to += block) {
-              for (int64_t m = 0; m < real; ++m) to[m] = from[m * taps + k];
-              std::fill(to + real, to + block, 0.0f);
-            }
+          for (int64_t t = 0; t < plan.terms(); t += 16) {
+            PackTerms(plan, b, t, std::min(t + 16, plan.terms()), w, packed);
           }
         }
       });
+}
+
+// Filter m from terms [first, last).
+void UnpackTerms(const DirectPlan& plan, int64_t m, int64_t first, int64_t last,
+                 const float* packed, int64_t count, bool overwrite, float* w) {
+  const int64_t block = plan.block();
+  const float* from = packed + m / block * plan.packed_block() + m % block;
+  float* to = w + m * plan.filter_step;
+  for (int64_t t = first; t < last; ++t) {
+    float sum = from[t * block];
+    for (int64_t p = 1; p < count; ++p) {
+      sum += from[p * plan.packed_count() + t * block];
+    }
+    float& target = to[plan.sources[static_cast<size_t>(t)]];
+    target = overwrite ? sum : target + sum;
+  }
+}
+
+}  // namespace
+
+void PackWeights(const KernelContext& context, const DirectPass& pass,
+                 const float* w, float* packed) {
+  for (const DirectPlan& plan : pass.plans) {
+    PackPlan(context, plan, w, packed);
+    packed += plan.packed_count();
+  }
 }
 
 void UnpackSum(const KernelContext& context, const DirectPlan& plan,
                const float* packed, int64_t count, bool overwrite, float* w) {
   const int64_t block = plan.block();
-  const int64_t size = plan.rows() * plan.kernel_w;
-  context.ParallelFor(plan.filters, static_cast<double>(size * count),
-                      [&](int64_t begin, int64_t end) {
-                        for (int64_t m = begin; m < end; ++m) {
-                          const float* from = packed +
-                                              m / block * plan.packed_block() +
-                                              m % block;
-                          float* to = w + m * size;
-                          for (int64_t i = 0; i < size; ++i) {
-                            float sum = from[i * block];
-                            for (int64_t p = 1; p < count; ++p) {
-                              sum += from[p * plan.packed_count() + i * block];
-                            }
-                            to[i] = overwrite ? sum : to[i] + sum;
-                          }
-                        }
-                      });
+  context.ParallelFor(
+      plan.blocks(), static_cast<double>(plan.packed_block() * count),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) {
+          const int64_t last = std::min((b + 1) * block, plan.filters);
+          for (int64_t t = 0; t < plan.terms(); t += 16) {
+            for (int64_t m = b * block; m < last; ++m) {
+              UnpackTerms(plan, m, t, std::min(t + 16, plan.terms()), packed,
+                          count, overwrite, w);
+            }
+          }
+        }
+      });
+}
+
+int64_t ImagesAtATime(const DirectPass& pass, int64_t images) {
+  constexpr int64_t kCached = 384 * 1024;  // floats
+  const int64_t fit = kCached / pass.padding.padded_count();
+  return std::clamp<int64_t>(fit, 1, std::max<int64_t>(1, images));
 }
 
 DirectRunner::DirectRunner(const DirectPass& pass, int64_t batch,
                            int num_threads)
-    : pass_(pass), run_(GetDirectForward(pass.plan.layout)), batch_(batch) {
-  // Pairs of blocks are the loops' unit.
-  if (batch < num_threads) groups_ = (pass.plan.blocks() + 1) / 2;
-  parts_ = std::min<int64_t>(num_threads, batch * groups_);
+    : pass_(pass), batch_(batch) {
+  const DirectPlan& plan = pass.plans[0];
+  run_ = GetDirectForward(plan.layout);
+  if (batch < num_threads) block_parts_ = CeilDiv<int64_t>(plan.blocks(), 2);
+  parts_ = std::min<int64_t>(num_threads, batch * block_parts_);
+  images_ = block_parts_ == 1
+                ? ImagesAtATime(pass, CeilDiv<int64_t>(batch, parts_))
+                : 1;
 }
 
 void DirectRunner::Run(const KernelContext& context, const float* x,
                        const float* w, const float* bias, float* y,
                        float* scratch) const {
-  const double cost = PassCost(pass_.plan) * static_cast<double>(batch_) /
+  const double cost = PassCost(pass_) * static_cast<double>(batch_) /
                       static_cast<double>(parts_);
   context.ParallelFor(parts_, cost, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
-      RunPart(part, x, w, bias, y, scratch + part * pass_.plan.padded_count());
+      RunPart(part, x, w, bias, y, scratch + part * part_scratch());
     }
   });
 }
 
 void DirectRunner::RunPart(int64_t part, const float* x, const float* w,
                            const float* bias, float* y, float* padded) const {
-  const DirectPlan& plan = pass_.plan;
-  const bool identity = pass_.padding.IsIdentity();
-  const int64_t units = batch_ * groups_;
+  const int64_t pairs = CeilDiv<int64_t>(pass_.plans[0].blocks(), 2);
+  const int64_t units = batch_ * block_parts_;
   const int64_t last = PartStart(units, parts_, part + 1);
-  int64_t padded_image = -1;
-  for (int64_t u = PartStart(units, parts_, part); u < last; ++u) {
-    const int64_t n = u / groups_, group = u % groups_;
-    const float* image = x + n * pass_.padding.stored_count();
-    if (!identity && n != padded_image) {
-      PadImage(pass_.padding, image, padded);
-      padded_image = n;
+  for (int64_t u = PartStart(units, parts_, part); u < last;) {
+    const int64_t n = u / block_parts_, p = u % block_parts_;
+    const int64_t count = block_parts_ == 1 ? std::min(images_, last - u) : 1;
+    RunImages(n, count, pairs * p / block_parts_,
+              pairs * (p + 1) / block_parts_, x, w, bias, y, padded);
+    u += count;
+  }
+}
+
+void DirectRunner::RunImages(int64_t image, int64_t count, int64_t first,
+                             int64_t last, const float* x, const float* w,
+                             const float* bias, float* y, float* padded) const {
+  const ImagePadding& padding = pass_.padding;
+  const float* images = x + image * padding.stored_count();
+  int64_t image_step = padding.stored_count();
+  if (!padding.IsIdentity()) {
+    PadImages(padding, images, count, padded);
+    images = padded;
+    image_step = padding.padded_count();
+  }
+  for (const DirectPlan& plan : pass_.plans) {
+    const int64_t y_image = plan.blocks() * plan.y_block();
+    for (int64_t pair = first; pair < last; ++pair) {
+      for (int64_t i = 0; i < count; ++i) {
+        run_(plan, 2 * pair, std::min(2 * pair + 2, plan.blocks()),
+             images + i * image_step, w, bias, y + (image + i) * y_image);
+      }
     }
-    const int64_t first = groups_ == 1 ? 0 : group * 2;
-    const int64_t end =
-        groups_ == 1 ? plan.blocks() : std::min(first + 2, plan.blocks());
-    run_(plan, first, end, identity ? image : padded, w, bias,
-         y + n * plan.blocks() * plan.output_size() * plan.block());
+    w += plan.packed_count();
   }
 }
 

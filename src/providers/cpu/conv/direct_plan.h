@@ -4,16 +4,20 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "providers/cpu/conv/conv_spec.h"
 #include "providers/cpu/conv/direct_loops.h"
 
 namespace strop {
 
-// A plan and how the images that it reads are padded.
+// Plans that share a padded image, and how the images that they read are
+// padded. Each plan's packed weights lie behind those of the one before.
 struct DirectPass {
-  DirectPlan plan;
+  std::vector<DirectPlan> plans;
   ImagePadding padding;
+
+  int64_t packed_count() const;
 };
 
 // Why the direct loops cannot serve, forward or backward; empty if they can.
@@ -23,45 +27,53 @@ std::string DirectDeclines(const ConvSpec& spec);
 // channels as well, since not even one block is full.
 bool DirectBeatsBlocks(const ConvSpec& spec, int64_t block);
 
-// Y from X; the gradient of W reads X in the same way.
+// Y from X; the gradient of W reads X in the same way. One plan.
 DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y);
-// dX from dY: the same loops on the flipped kernel, with zeros between the
-// elements of dY where the stride is above one.
+// dX from dY. With strides there is a plan for each of the sets of elements
+// that the same taps reach.
 DirectPass PlanBackward(const ConvSpec& spec, Layout x, Layout dy);
 
-// packed[row][tap][filter] = w[filter][row][tap], zero for filters that pad
-// the last block.
-void PackForward(const KernelContext& context, const DirectPlan& plan,
+// packed[term][filter] = w[source of term + filter * filter_step] for each
+// plan, zero for filters that pad the last block.
+void PackWeights(const KernelContext& context, const DirectPass& pass,
                  const float* w, float* packed);
-// The same of the flipped kernel with filters and channels exchanged.
-void PackBackward(const KernelContext& context, const DirectPlan& plan,
-                  const float* w, float* packed);
 // w = the sum of `count` packed gradients in order, or w += it.
 void UnpackSum(const KernelContext& context, const DirectPlan& plan,
                const float* packed, int64_t count, bool overwrite, float* w);
 
+// How many padded images are kept at a time, that weights pass by all of
+// them before they leave the cache.
+int64_t ImagesAtATime(const DirectPass& pass, int64_t images);
+
 // Runs a forward pass over a batch. It is cut into parts, one for each
-// thread, with a padded image for each.
+// thread, with padded images for each.
 class DirectRunner {
  public:
   DirectRunner() = default;
   DirectRunner(const DirectPass& pass, int64_t batch, int num_threads);
 
   // Floats of scratch.
-  int64_t scratch_count() const {
-    return pass_.padding.IsIdentity() ? 0 : parts_ * pass_.plan.padded_count();
-  }
+  int64_t scratch_count() const { return parts_ * part_scratch(); }
   void Run(const KernelContext& context, const float* x, const float* w,
            const float* bias, float* y, float* scratch) const;
 
  private:
   void RunPart(int64_t part, const float* x, const float* w, const float* bias,
                float* y, float* padded) const;
+  // Pairs of blocks [first, last) of the images [image, image + count).
+  void RunImages(int64_t image, int64_t count, int64_t first, int64_t last,
+                 const float* x, const float* w, const float* bias, float* y,
+                 float* padded) const;
+  int64_t part_scratch() const {
+    return pass_.padding.IsIdentity() ? 0
+                                      : images_ * pass_.padding.padded_count();
+  }
 
   DirectPass pass_;
   DirectForwardFunction run_ = nullptr;
   int64_t batch_ = 0, parts_ = 1;
-  int64_t groups_ = 1;  // of blocks, that an image is cut into
+  int64_t images_ = 1;       // at a time
+  int64_t block_parts_ = 1;  // that the blocks are cut into
 };
 
 }  // namespace strop

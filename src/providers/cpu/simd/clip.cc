@@ -20,14 +20,11 @@ HWY_BEFORE_NAMESPACE();
 namespace strop {
 namespace HWY_NAMESPACE {
 
-// A NaN stays one; where the bounds cross, the upper one wins.
 void RunClip(const float* x, float low, float high, float* y, int64_t n) {
   const auto lows = hn::Set(FloatTag(), low);
   const auto highs = hn::Set(FloatTag(), high);
-  Map(x, y, n, [=](auto, auto v) HWY_ATTR {
-    v = hn::IfThenElse(hn::Lt(v, lows), lows, v);
-    return hn::IfThenElse(hn::Gt(v, highs), highs, v);
-  });
+  Map(x, y, n,
+      [=](auto, auto v) HWY_ATTR { return ClipKeepingNan(v, lows, highs); });
 }
 
 void RunClipGrad(const float* dy, const float* x, float low, float high,

@@ -49,6 +49,13 @@ HWY_INLINE void StoreTail(FloatVec v, FloatTag d, float* p, size_t n) {
 #endif
 }
 
+// A NaN stays one; where the bounds cross, the upper one wins.
+template <class V>
+HWY_INLINE V ClipKeepingNan(V v, V low, V high) {
+  v = hn::IfThenElse(hn::Lt(v, low), low, v);
+  return hn::IfThenElse(hn::Gt(v, high), high, v);
+}
+
 // y[i] = op(d, x[i])
 template <class Op>
 HWY_INLINE void Map(const float* x, float* y, int64_t n, Op op) {
