@@ -46,6 +46,8 @@ constexpr KernelEntry kKernels[] = {
 #endif
     {kInternal, "FusedConv", "direct.conv", ChooseDirectConv},
     {kMicrosoft, "FusedConv", "direct.conv", ChooseDirectConv},
+    {kInternal, "FusedConv", "depthwise.conv", ChooseDepthwiseConv},
+    {kMicrosoft, "FusedConv", "depthwise.conv", ChooseDepthwiseConv},
     {kInternal, "FusedConv", "conv.fused", ChooseFusedConv},
     {kMicrosoft, "FusedConv", "conv.fused", ChooseFusedConv},
     {kOnnx, "ConvTranspose", "conv.transpose", ChooseConvTranspose},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/round.h"
@@ -8,6 +9,7 @@
 #include "providers/cpu/conv/conv_spec.h"
 #include "providers/cpu/conv/depthwise_loops.h"
 #include "providers/cpu/conv/direct_loops.h"
+#include "providers/cpu/conv/fused_conv.h"
 #include "providers/cpu/conv/kernels.h"
 
 namespace strop {
@@ -71,6 +73,7 @@ DepthwisePlan MakePlan(const ConvSpec& spec, Layout layout) {
     plan.rows = Spans(w, 0);
   }
   FindInner(plan);
+  plan.zeros.resize(static_cast<size_t>(plan.input_w * plan.block()));
   return plan;
 }
 
@@ -146,10 +149,13 @@ class DepthwiseBase : public Kernel {
 
 class DepthwiseConv final : public DepthwiseBase {
  public:
-  DepthwiseConv(const ConvSpec& spec, Layout layout, bool has_bias)
+  DepthwiseConv(const ConvSpec& spec, Layout layout, bool has_bias,
+                std::optional<Bounds> bounds)
       : DepthwiseBase(spec, layout),
         has_bias_(has_bias),
-        run_(GetDepthwiseForward(layout)) {}
+        run_(GetDepthwiseForward(layout)) {
+    if (bounds) plan_.bounds = *bounds;
+  }
 
   size_t scratch_bytes() const {
     return static_cast<size_t>(blocks_ * (block_weights() + plan_.block())) *
@@ -284,9 +290,14 @@ KernelChoice ChooseDepthwiseConv(const KernelRequest& request) {
       MakeConvSpec(request.node, x.info.shape, request.inputs[1].info.shape);
   std::string reason = DepthwiseDeclines(request, spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
+  std::optional<Bounds> bounds;
+  if (request.op.name == "FusedConv") {
+    bounds = FusedBounds(request);
+    if (!bounds) return KernelChoice::Decline("an addend, or not Relu or Clip");
+  }
   const Layout blocks = BlocksFor(x.layout);
-  auto kernel =
-      std::make_unique<DepthwiseConv>(spec, blocks, request.has_input(2));
+  auto kernel = std::make_unique<DepthwiseConv>(spec, blocks,
+                                                request.has_input(2), bounds);
   KernelChoice choice;
   choice.scratch_bytes = kernel->scratch_bytes();
   choice.kernel = std::move(kernel);

@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 // After highway.h:
 #include "providers/cpu/conv/unroll-inl.h"
+#include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strop {
@@ -70,52 +71,102 @@ HWY_INLINE void ForEachStretch(const DepthwisePlan& plan,
 }
 
 template <int kBlock>
-void ForwardLoop(const DepthwisePlan& plan, const float* x, const float* w,
+void ForwardAny(const DepthwisePlan& plan, const float* x, const float* w,
+                const float* bias, float* y) {
+  const hn::CappedTag<float, kBlock> d;
+  const auto low = hn::Set(d, plan.bounds.low);
+  const auto high = hn::Set(d, plan.bounds.high);
+  for (const DepthwiseSpan& row : plan.rows) {
+    for (const DepthwiseSpan& column : plan.columns) {
+      for (size_t v = 0; v < kBlock; v += hn::Lanes(d)) {
+        auto sum = bias ? hn::LoadU(d, bias + v) : hn::Zero(d);
+        ForEachTap(
+            plan, row, column, [&](int64_t tap, int64_t position) HWY_ATTR {
+              sum = hn::MulAdd(hn::LoadU(d, w + tap * kBlock + v),
+                               hn::LoadU(d, x + position * kBlock + v), sum);
+            });
+        hn::StoreU(ClipKeepingNan(sum, low, high), d, y + v);
+      }
+      y += kBlock;
+    }
+  }
+}
+
+// One vector of one row of outputs by a kernel of 3 x 3, whose rows read
+// from[i]: what lies outside reads zeros, so that all rows are alike.
+template <int kBlock>
+void ForwardNineRow(const DepthwisePlan& plan, const float* const* from,
+                    const float* w, const float* bias, float* y) {
+  const hn::CappedTag<float, kBlock> d;
+  const auto start = bias ? hn::LoadU(d, bias) : hn::Zero(d);
+  const auto low = hn::Set(d, plan.bounds.low);
+  const auto high = hn::Set(d, plan.bounds.high);
+  const int64_t dilation = plan.dilation_w * kBlock;
+  hn::Vec<decltype(d)> weights[9];
+  UnrollTimes<9>([&](auto i)
+                     HWY_ATTR { weights[i] = hn::LoadU(d, w + i * kBlock); });
+  const auto store = [&](const auto* sums, int64_t o) HWY_ATTR {
+    const auto sum = hn::Add(hn::Add(sums[0], sums[1]), sums[2]);
+    hn::StoreU(ClipKeepingNan(sum, low, high), d, y + o * kBlock);
+  };
+  const auto edge = [&](int64_t first, int64_t last) HWY_ATTR {
+    for (int64_t o = first; o < last; ++o) {
+      const DepthwiseSpan& column = plan.columns[static_cast<size_t>(o)];
+      hn::Vec<decltype(d)> sums[3] = {start, hn::Zero(d), hn::Zero(d)};
+      for (int64_t j = column.first; j < column.last; ++j) {
+        const int64_t at = column.start * kBlock + j * dilation;
+        UnrollTimes<3>([&](auto i) HWY_ATTR {
+          const auto weight = hn::LoadU(d, w + (3 * i + j) * kBlock);
+          sums[i] = hn::MulAdd(weight, hn::LoadU(d, from[i] + at), sums[i]);
+        });
+      }
+      store(sums, o);
+    }
+  };
+  const auto inner = [&](int64_t first, int64_t last) HWY_ATTR {
+    int64_t at = plan.columns[static_cast<size_t>(first)].start * kBlock;
+    for (int64_t o = first; o < last; ++o, at += plan.stride_w * kBlock) {
+      hn::Vec<decltype(d)> sums[3] = {start, hn::Zero(d), hn::Zero(d)};
+      UnrollTimes<9>([&](auto k) HWY_ATTR {
+        constexpr int i = k / 3, j = k % 3;
+        const auto value = hn::LoadU(d, from[i] + at + j * dilation);
+        sums[i] = hn::MulAdd(weights[k], value, sums[i]);
+      });
+      store(sums, o);
+    }
+  };
+  edge(0, plan.inner_begin);
+  if (plan.inner_begin < plan.inner_end) {
+    inner(plan.inner_begin, plan.inner_end);
+  }
+  edge(plan.inner_end, static_cast<int64_t>(plan.columns.size()));
+}
+
+template <int kBlock>
+void ForwardNine(const DepthwisePlan& plan, const float* x, const float* w,
                  const float* bias, float* y) {
   const hn::CappedTag<float, kBlock> d;
-  const size_t step = hn::Lanes(d);
-  const int64_t width = static_cast<int64_t>(plan.columns.size());
-  const int64_t stride = plan.stride_w * kBlock;
-  const NineTaps nine(plan, kBlock);
   for (const DepthwiseSpan& row : plan.rows) {
-    for (size_t v = 0; v < kBlock; v += step) {
-      const auto start = bias ? hn::LoadU(d, bias + v) : hn::Zero(d);
-      const auto any = [&](int64_t first, int64_t last) HWY_ATTR {
-        for (int64_t o = first; o < last; ++o) {
-          auto sum = start;
-          ForEachTap(plan, row, plan.columns[static_cast<size_t>(o)],
-                     [&](int64_t tap, int64_t position) HWY_ATTR {
-                       sum = hn::MulAdd(hn::LoadU(d, w + tap * kBlock + v),
-                                        hn::LoadU(d, x + position * kBlock + v),
-                                        sum);
-                     });
-          hn::StoreU(sum, d, y + o * kBlock + v);
-        }
-      };
-      const auto inner = [&](int64_t first, int64_t last) HWY_ATTR {
-        hn::Vec<decltype(d)> weights[9];
-        UnrollTimes<9>([&](auto i) HWY_ATTR {
-          weights[i] = hn::LoadU(d, w + i * kBlock + v);
-        });
-        const float* from = x + FirstTap(plan, row, first) * kBlock + v;
-        for (int64_t o = first; o < last; ++o, from += stride) {
-          // Two chains of additions.
-          auto sum = hn::MulAdd(weights[0], hn::LoadU(d, from), start);
-          auto other = hn::Mul(weights[1], hn::LoadU(d, from + nine.at[1]));
-          UnrollTimes<3>([&](auto i) HWY_ATTR {
-            constexpr int k = 2 * i + 2;
-            sum = hn::MulAdd(weights[k], hn::LoadU(d, from + nine.at[k]), sum);
-            other = hn::MulAdd(weights[k + 1],
-                               hn::LoadU(d, from + nine.at[k + 1]), other);
-          });
-          sum = hn::MulAdd(weights[8], hn::LoadU(d, from + nine.at[8]), sum);
-          hn::StoreU(hn::Add(sum, other), d, y + o * kBlock + v);
-        }
-      };
-      ForEachStretch(plan, row, any, inner);
+    for (size_t v = 0; v < kBlock; v += hn::Lanes(d)) {
+      const float* from[3];
+      for (int64_t i = 0; i < 3; ++i) {
+        const int64_t line = row.start + i * plan.dilation_h;
+        from[i] = i >= row.first && i < row.last
+                      ? x + line * plan.input_w * kBlock + v
+                      : plan.zeros.data() + v;
+      }
+      ForwardNineRow<kBlock>(plan, from, w + v, bias ? bias + v : nullptr,
+                             y + v);
     }
-    y += width * kBlock;
+    y += plan.columns.size() * kBlock;
   }
+}
+
+template <int kBlock>
+void ForwardLoop(const DepthwisePlan& plan, const float* x, const float* w,
+                 const float* bias, float* y) {
+  const auto run = HasNineTaps(plan) ? ForwardNine<kBlock> : ForwardAny<kBlock>;
+  run(plan, x, w, bias, y);
 }
 
 template <int kBlock>

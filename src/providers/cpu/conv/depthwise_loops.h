@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "providers/cpu/conv/fused_conv.h"
 #include "strop/execution_provider.h"
 
 namespace strop {
@@ -27,6 +29,10 @@ struct DepthwisePlan {
   std::vector<DepthwiseSpan> rows, columns;  // of the outputs
   // The columns whose windows lie inside as a whole.
   int64_t inner_begin = 0, inner_end = 0;
+  std::vector<float> zeros;  // a row of the input: what lies outside of it
+  // Of an activation behind the forward pass.
+  Bounds bounds = {-std::numeric_limits<float>::infinity(),
+                   std::numeric_limits<float>::infinity()};
 
   int64_t block() const { return BlockSize(layout); }
   int64_t taps() const { return kernel_h * kernel_w; }
