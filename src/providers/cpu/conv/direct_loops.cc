@@ -46,6 +46,30 @@ struct Lanes {
   static constexpr int kVectors = kBlock / kSize;  // in a block
 };
 
+// Rows [h_first, h_last) of the outputs, and of each one part of `parts`.
+struct OutputRange {
+  int64_t h_first, h_last;
+  int64_t part, parts;
+
+  // Where of `count` equal units of a row the part begins and ends.
+  int64_t Begin(int64_t count) const { return count * part / parts; }
+  int64_t End(int64_t count) const { return count * (part + 1) / parts; }
+};
+
+// Calls body(range) for parts of the outputs that stay in the first level
+// cache while all that needs them passes by.
+template <class F>
+HWY_INLINE void ForEachRange(const DirectPlan& plan, F&& body) {
+  constexpr int64_t kPositions = 160;
+  const int64_t rows = std::max<int64_t>(1, kPositions / plan.output_w);
+  const int64_t parts = CeilDiv(plan.output_w, kPositions);
+  for (int64_t h = 0; h < plan.output_h; h += rows) {
+    for (int64_t part = 0; part < parts; ++part) {
+      body(OutputRange{h, std::min(h + rows, plan.output_h), part, parts});
+    }
+  }
+}
+
 // `positions` outputs of one row for `vectors` vectors of filters, whose
 // weights and outputs lie w_step and y_step apart.
 template <int kBlock, int kStep, int vectors, int positions>
@@ -87,20 +111,21 @@ void ForwardTile(const DirectPlan& plan, const float* x, const float* w,
   });
 }
 
-// All outputs for `vectors` vectors. A row is cut into equal tiles; the last
-// one may compute some positions a second time.
+// The outputs of a range for `vectors` vectors. A row is cut into equal tiles;
+// the last one may compute some positions a second time.
 template <int kBlock, int kStep, int vectors>
-void ForwardVectors(const DirectPlan& plan, const float* x, const float* w,
-                    int64_t w_step, const float* bias, int64_t bias_step,
-                    float* y, int64_t y_step) {
+void ForwardVectors(const DirectPlan& plan, const OutputRange& range,
+                    const float* x, const float* w, int64_t w_step,
+                    const float* bias, int64_t bias_step, float* y,
+                    int64_t y_step) {
   constexpr int kMost = std::min(kMostPositions, kSums / vectors);
   const int64_t width = plan.output_w;
   const int64_t tiles = CeilDiv<int64_t>(width, kMost);
   const int64_t positions = CeilDiv(width, tiles);
   y += plan.y_start * kBlock;
   WithConstant<kMost>(static_cast<int>(positions), [&](auto n) HWY_ATTR {
-    for (int64_t h = 0; h < plan.output_h; ++h) {
-      for (int64_t tile = 0; tile < tiles; ++tile) {
+    for (int64_t h = range.h_first; h < range.h_last; ++h) {
+      for (int64_t tile = range.Begin(tiles); tile < range.End(tiles); ++tile) {
         const int64_t first = std::min<int64_t>(tile * n, width - n);
         ForwardTile<kBlock, kStep, vectors, n>(
             plan, x + h * plan.x_row + first * kStep, w, w_step, bias,
@@ -112,9 +137,9 @@ void ForwardVectors(const DirectPlan& plan, const float* x, const float* w,
 }
 
 template <int kBlock, int kStep>
-void ForwardBlocks(const DirectPlan& plan, int64_t first, int64_t last,
-                   const float* x, const float* w, const float* bias,
-                   float* y) {
+void ForwardRange(const DirectPlan& plan, const OutputRange& range,
+                  int64_t first, int64_t last, const float* x, const float* w,
+                  const float* bias, float* y) {
   using L = Lanes<kBlock>;
   const int64_t w_block = plan.packed_block();
   const int64_t y_block = plan.y_block();
@@ -124,22 +149,31 @@ void ForwardBlocks(const DirectPlan& plan, int64_t first, int64_t last,
     float* y_here = y + b * y_block;
     if constexpr (L::kVectors == 1) {
       if (b + 1 < last) {
-        ForwardVectors<kBlock, kStep, 2>(plan, x, w_here, w_block, bias_here,
-                                         kBlock, y_here, y_block);
+        ForwardVectors<kBlock, kStep, 2>(plan, range, x, w_here, w_block,
+                                         bias_here, kBlock, y_here, y_block);
         b += 2;
         continue;
       }
-      ForwardVectors<kBlock, kStep, 1>(plan, x, w_here, 0, bias_here, 0, y_here,
-                                       0);
+      ForwardVectors<kBlock, kStep, 1>(plan, range, x, w_here, 0, bias_here, 0,
+                                       y_here, 0);
     } else {
       for (int v = 0; v < kBlock; v += 2 * L::kSize) {
-        ForwardVectors<kBlock, kStep, 2>(plan, x, w_here + v, L::kSize,
+        ForwardVectors<kBlock, kStep, 2>(plan, range, x, w_here + v, L::kSize,
                                          bias_here ? bias_here + v : nullptr,
                                          L::kSize, y_here + v, L::kSize);
       }
     }
     ++b;
   }
+}
+
+template <int kBlock, int kStep>
+void ForwardBlocks(const DirectPlan& plan, int64_t first, int64_t last,
+                   const float* x, const float* w, const float* bias,
+                   float* y) {
+  ForEachRange(plan, [&](const OutputRange& range) HWY_ATTR {
+    ForwardRange<kBlock, kStep>(plan, range, first, last, x, w, bias, y);
+  });
 }
 
 template <int kBlock>
@@ -149,26 +183,6 @@ void Forward(const DirectPlan& plan, int64_t first, int64_t last,
                        ? ForwardBlocks<kBlock, 1>
                        : ForwardBlocks<kBlock, kBlock>;
   run(plan, first, last, x, w, bias, y);
-}
-
-// A part of the outputs, whose gradients lie in the first level cache while
-// all terms pass over them.
-struct OutputRange {
-  int64_t h_first, h_last, w_first, w_last;
-};
-
-template <class F>
-HWY_INLINE void ForEachRange(const DirectPlan& plan, F&& body) {
-  constexpr int64_t kPositions = 160;
-  const int64_t rows = std::max<int64_t>(1, kPositions / plan.output_w);
-  const int64_t parts = CeilDiv(plan.output_w, kPositions);
-  for (int64_t h = 0; h < plan.output_h; h += rows) {
-    for (int64_t part = 0; part < parts; ++part) {
-      body(OutputRange{h, std::min(h + rows, plan.output_h),
-                       plan.output_w * part / parts,
-                       plan.output_w * (part + 1) / parts});
-    }
-  }
 }
 
 // dw[term] for `terms` terms and `vectors` vectors of filters, whose weights
@@ -190,7 +204,8 @@ void WeightsTile(const DirectPlan& plan, const OutputRange& range,
     UnrollTimes<terms>(
         [&](auto t) HWY_ATTR { from[t] = x + h * plan.x_row + offsets[t]; });
     const float* row = dy + h * plan.output_w * kBlock;
-    for (int64_t i = range.w_first; i < range.w_last; ++i) {
+    for (int64_t i = range.Begin(plan.output_w), end = range.End(plan.output_w);
+         i < end; ++i) {
       typename Lanes<kBlock>::Vec gradient[vectors];
       UnrollTimes<vectors>([&](auto v) HWY_ATTR {
         gradient[v] = hn::LoadU(d, row + i * kBlock + v * y_step);

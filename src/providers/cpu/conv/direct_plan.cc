@@ -322,8 +322,15 @@ void UnpackSum(const KernelContext& context, const DirectPlan& plan,
       });
 }
 
+// Whether the weights stay in the cache as a whole. Then all of them pass by
+// a part of an image at a time.
+bool KeepsWeights(const DirectPass& pass) {
+  constexpr int64_t kCached = 48 * 1024;  // floats
+  return pass.packed_count() <= kCached;
+}
+
 int64_t ImagesAtATime(const DirectPass& pass, int64_t images) {
-  constexpr int64_t kCached = 384 * 1024;  // floats
+  constexpr int64_t kCached = 128 * 1024;  // floats
   const int64_t fit = kCached / pass.padding.padded_count();
   return std::clamp<int64_t>(fit, 1, std::max<int64_t>(1, images));
 }
@@ -377,12 +384,14 @@ void DirectRunner::RunImages(int64_t image, int64_t count, int64_t first,
     images = padded;
     image_step = padding.padded_count();
   }
+  const int64_t pairs = KeepsWeights(pass_) ? last - first : 1;
   for (const DirectPlan& plan : pass_.plans) {
     const int64_t y_image = plan.blocks() * plan.y_block();
-    for (int64_t pair = first; pair < last; ++pair) {
+    for (int64_t pair = first; pair < last; pair += pairs) {
+      const int64_t end = std::min(2 * (pair + pairs), plan.blocks());
       for (int64_t i = 0; i < count; ++i) {
-        run_(plan, 2 * pair, std::min(2 * pair + 2, plan.blocks()),
-             images + i * image_step, w, bias, y + (image + i) * y_image);
+        run_(plan, 2 * pair, end, images + i * image_step, w, bias,
+             y + (image + i) * y_image);
       }
     }
     w += plan.packed_count();
