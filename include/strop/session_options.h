@@ -19,8 +19,8 @@ struct SessionOptions {
   // caller gives; 0 means no limit. To keep to it, values of the forward pass
   // are computed again in the backward pass, the cheapest first, with the same
   // bits. Where the plan needs more even so, the first step with those shapes
-  // throws kOutOfMemory before it writes anything, and names the least that is
-  // needed. What sub-graphs hold (their plans, the values
+  // throws kOutOfMemory before it writes anything, and names what the plan had
+  // come to. What sub-graphs hold (their plans, the values
   // that a Loop carries, what it stacks) is counted as they run: the error
   // then names what the step had come to.
   size_t memory_limit_bytes = 0;

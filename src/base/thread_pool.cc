@@ -185,7 +185,7 @@ class Workers {
   int64_t started_ = 0;
   // Written before a ticket is, read after it.
   const Loop* loop_ = nullptr;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   alignas(64) std::atomic<uint32_t> remaining_{0};
 };
 

@@ -39,6 +39,15 @@ bool IsProductWithSoftmax(const Node& node) {
          node.FindAttribute("then") != nullptr;
 }
 
+// Whether output 0 is the same without the others: which outputs are named may
+// change what a node means (Split, BatchNormalization).
+bool StandsAlone(const Node& node) {
+  const bool has_others =
+      std::any_of(node.outputs.begin() + 1, node.outputs.end(),
+                  [](ValueId output) { return static_cast<bool>(output); });
+  return !has_others || IsCheapByRows(node) || node.op_type == "MaxPool";
+}
+
 class Marker {
  public:
   Marker(Graph& graph, bool costly) : graph_(graph), costly_(costly) {}
@@ -131,15 +140,22 @@ class Marker {
     if (op == nullptr || node.inputs.empty()) return std::nullopt;
     if (auto norm = MakeBatchNorm(node)) return norm;
     if (auto dropout = MakeDropout(node)) return dropout;
-    if (op->is_random || op->outputs.min > 1 || !op->mutates.empty() ||
-        op->aliases[0].output >= 0 || HasSubgraph(node)) {
+    if (op->is_random || op->outputs.min != 1 || !op->mutates.empty() ||
+        op->aliases[0].output >= 0 || HasSubgraph(node) || !StandsAlone(node)) {
       return std::nullopt;
     }
     const bool cheap = op->cheap || op->is_view || IsCheapByRows(node) ||
                        IsProductWithSoftmax(node);
     if (!costly_ && !cheap) return std::nullopt;
-    for (ValueId input : node.inputs) {
-      if (input && written_[Index(input)]) return std::nullopt;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId input = node.inputs[i];
+      if (!input) continue;
+      if (written_[Index(input)]) return std::nullopt;
+      // The plan must not wait for a value for its sake.
+      if (op->value_inputs.contains(i) && !op->is_view &&
+          !graph_.value(input).initializer) {
+        return std::nullopt;
+      }
     }
     return node;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Orders nodes that write into graph inputs (gradient buffers), and nodes that
-// only such nodes read, right behind the last node that they wait for: what
-// they read can die then. A file may hold all weight gradients behind the
-// whole chain of the others.
+// Orders nodes that write into graph inputs which nobody else reads (gradient
+// buffers), and nodes that only such nodes read, right behind the last node
+// that they wait for: what they read can die then. A file may hold all weight
+// gradients behind the whole chain of the others.
 #include <algorithm>
 #include <vector>
 
@@ -67,18 +67,34 @@ class Orderer {
     std::vector<bool> writes(graph_.node_count(), false);
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      const OpDef* op =
-          FindOp(node.domain, node.op_type, graph_.opset(node.domain));
-      writes[Index(id)] = op != nullptr && !op->mutates.empty() &&
+      const OpDef* op = OpOf(node);
+      writes[Index(id)] = op != nullptr && OwnsWhatItWrites(node, *op) &&
                           AllReaders(node, [](NodeId) { return false; });
-      eager_[Index(id)] = writes[Index(id)];
     }
     for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      const OpDef* op = OpOf(node);
+      const bool has_effect = op == nullptr || !op->mutates.empty();
+      const auto writes_it = [&](NodeId reader) {
+        return writes[Index(reader)];
+      };
       eager_[Index(id)] =
-          eager_[Index(id)] || AllReaders(graph_.node(id), [&](NodeId reader) {
-            return writes[Index(reader)];
-          });
+          writes[Index(id)] || (!has_effect && AllReaders(node, writes_it));
     }
+  }
+
+  const OpDef* OpOf(const Node& node) const {
+    return FindOp(node.domain, node.op_type, graph_.opset(node.domain));
+  }
+
+  bool OwnsWhatItWrites(const Node& node, const OpDef& op) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] && op.mutates.contains(i) &&
+          ReadersOf(node.inputs[i]).size() > 1) {
+        return false;
+      }
+    }
+    return !op.mutates.empty();
   }
 
   // Whether no output leaves the graph and each reader passes.

@@ -41,6 +41,7 @@ class Chooser {
         producer_(plan.slots.size(), kNever),
         choice_of_(plan.slots.size(), kNever),
         lazy_(plan.steps.size(), false),
+        open_(choices.size(), false),
         chosen_(choices.size(), false),
         rejected_(choices.size(), false) {
     for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -52,9 +53,12 @@ class Chooser {
     for (size_t c = 0; c < choices.size(); ++c) {
       choice_of_[At(choices[c].result)] = static_cast<int>(c);
       const int step = producer_[At(choices[c].again)];
-      // A view costs nothing, and follows what it looks at.
-      if (step == kNever) chosen_[c] = choices[c].open;
+      open_[c] = choices[c].open && step != kNever;
       if (step != kNever) lazy_[At(step)] = true;
+      // A view costs nothing, and follows what it looks at.
+      if (step == kNever) {
+        chosen_[c] = choices[c].open && !IsReordered(choices[c].again);
+      }
     }
     Analyze();
     for (size_t s : sequence_) step_cost_ += CostOf(s);
@@ -105,6 +109,15 @@ class Chooser {
     return slot;
   }
 
+  // Whether a view looks at a copy in another layout.
+  bool IsReordered(int slot) const {
+    while (plan_.slots[At(slot)].shares >= 0) {
+      slot = plan_.slots[At(slot)].shares;
+    }
+    const int step = producer_[At(slot)];
+    return step != kNever && plan_.steps[At(step)].op->name == "Reorder";
+  }
+
   // Whether the slot is a root's memory by way of the choice.
   bool LeadsTo(int slot, int c) const {
     while (slot >= 0 && slot != choices_[At(c)].result) slot = NextOf(slot);
@@ -136,7 +149,7 @@ class Chooser {
     other_read_.assign(choices_.size(), kNever);
     std::vector<std::vector<int>> choices_of_root(plan_.slots.size());
     for (size_t c = 0; c < choices_.size(); ++c) {
-      if (chosen_[c] || !choices_[c].open) continue;
+      if (chosen_[c] || !open_[c]) continue;
       choices_of_root[At(RootOf(choices_[c].kept))].push_back(
           static_cast<int>(c));
     }
@@ -267,14 +280,20 @@ class Chooser {
   // Until the peak is at most `target`; false if it stays above. `budget` is
   // for all values in nanoseconds, `per_byte` for each.
   bool GiveUp(size_t target, double budget, double per_byte) {
+    std::vector<bool> lowest = chosen_;
+    size_t lowest_bytes = peak_bytes_;
     while (peak_bytes_ > target) {
-      const Offer best = FindBest(per_byte);
-      if (best.choices.empty() || spent_ + best.cost > budget) return false;
+      const Offer best = FindBest(per_byte, budget - spent_);
+      if (best.choices.empty()) break;
       const size_t before = peak_bytes_;
       for (int c : best.choices) chosen_[At(c)] = true;
       Analyze();
       if (peak_bytes_ <= before) {
         spent_ += best.cost;
+        if (peak_bytes_ < lowest_bytes) {
+          lowest_bytes = peak_bytes_;
+          lowest = chosen_;
+        }
         continue;
       }
       // Where it is computed again more is held than at the peak.
@@ -282,10 +301,14 @@ class Chooser {
       rejected_[At(best.choices[0])] = true;
       Analyze();
     }
-    return true;
+    if (chosen_ != lowest) {  // the last were in vain
+      chosen_ = lowest;
+      Analyze();
+    }
+    return peak_bytes_ <= target;
   }
 
-  Offer FindBest(double per_byte) const {
+  Offer FindBest(double per_byte, double budget) const {
     Offer best;
     double best_rate = per_byte;
     for (int c = 0; c < static_cast<int>(choices_.size()); ++c) {
@@ -295,7 +318,9 @@ class Chooser {
       const double saved =
           static_cast<double>(BytesOf(RootOf(choices_[At(c)].kept))) -
           offer.added;
-      if (saved <= 0 || offer.cost > best_rate * saved) continue;
+      if (saved <= 0 || offer.cost > budget || offer.cost > best_rate * saved) {
+        continue;
+      }
       best_rate = offer.cost / saved;
       best = std::move(offer);
     }
@@ -304,9 +329,7 @@ class Chooser {
 
   // Whether the value lives over the peak only for readers of the choice.
   bool IsIdleAtPeak(int c) const {
-    if (chosen_[At(c)] || rejected_[At(c)] || !choices_[At(c)].open) {
-      return false;
-    }
+    if (chosen_[At(c)] || rejected_[At(c)] || !open_[At(c)]) return false;
     const BufferLife& life = lives_[At(RootOf(choices_[At(c)].kept))];
     return life.first != kNever && life.first < peak_ &&
            other_read_[At(c)] < peak_ && first_read_[At(c)] > peak_;
@@ -340,7 +363,7 @@ class Chooser {
   int OpenChoiceOf(int slot) const {
     for (; slot >= 0; slot = NextOf(slot)) {
       const int c = choice_of_[At(slot)];
-      if (c != kNever && !chosen_[At(c)] && choices_[At(c)].open) return c;
+      if (c != kNever && !chosen_[At(c)] && open_[At(c)]) return c;
     }
     return kNever;
   }
@@ -351,6 +374,7 @@ class Chooser {
   std::vector<int> producer_;   // by slot: a step
   std::vector<int> choice_of_;  // by slot: whose result it is
   std::vector<bool> lazy_;      // by step: runs where and if it is needed
+  std::vector<bool> open_;      // by choice: to be made here
   std::vector<bool> chosen_;    // by choice: computed again
   std::vector<bool> rejected_;  // by choice: would raise the peak
   double step_cost_ = 0, spent_ = 0;

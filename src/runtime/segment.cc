@@ -182,6 +182,7 @@ void SegmentBuilder::AddRecomputed(const Node& node) {
   const int slot =
       AddSlot(node.outputs[0], to.info.tensor, source.storage, source.layout);
   Slot(slot).input = source.input;
+  Slot(slot).constant = source.constant;
   Slot(slot).shares = kept;
   to.input = source.input;
   PlaceOf(node.outputs[0]).slot = slot;
@@ -360,7 +361,8 @@ std::unique_ptr<Plan> SegmentBuilder::Finish(const std::vector<bool>& carried) {
 size_t SegmentBuilder::MostArenaBytes() const {
   const size_t limit = options_.budget->memory_limit();
   if (limit == 0) return 0;
-  return limit > plan_->constant_bytes ? limit - plan_->constant_bytes : 1;
+  // The plan's constants are among what is held.
+  return limit - std::min(options_.budget->held(), limit - 1);
 }
 
 void SegmentBuilder::FinishOutputs() {

@@ -242,14 +242,13 @@ class Sizer::Impl {
   bool AddView(const Node& node, const OpDef& op) {
     const KnownValue& from = ValueOf(node.inputs[0]);
     if (from.info.is_list) return false;
-    if (from.info.known == nullptr) {
-      if (op.name == "Recomputed" && op.domain == kInternal) {
-        builder_.AddRecomputed(node);
-      } else {
-        builder_.AddView(node);
-      }
-      return true;
+    const bool is_choice = op.name == "Recomputed" && op.domain == kInternal;
+    if (is_choice && ValueOf(node.inputs[1]).info.known == nullptr) {
+      builder_.AddRecomputed(node);
+    } else if (from.info.known == nullptr) {
+      builder_.AddView(node);
     }
+    if (from.info.known == nullptr) return true;
     KnownValue& to = ValueOf(node.outputs[0]);
     to.varies = from.varies;
     SetKnown(to, from.info.known->data());

@@ -20,6 +20,7 @@ class StepBudget {
       : graph_(std::move(graph)), memory_limit_(memory_limit) {}
 
   size_t memory_limit() const { return memory_limit_; }
+  size_t held() const { return held_; }
 
   // Throws kOutOfMemory where the step would hold too much with `bytes` more.
   void Check(size_t bytes) const;

@@ -123,6 +123,8 @@ TEST(ThreadPool, RunsPartsWhoseThreadsAreAway) {
   const std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> parts{0}, parts_of_caller{0};
   for (int i = 0; i < kLoops; ++i) {
+    // Until the workers do not spin any more.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
     pool.ParallelFor(kThreads, 1, kThreads, [&](int64_t, int64_t) {
       ++parts;
       parts_of_caller += std::this_thread::get_id() == caller;
@@ -130,6 +132,16 @@ TEST(ThreadPool, RunsPartsWhoseThreadsAreAway) {
   }
   EXPECT_EQ(parts, kThreads * kLoops);
   EXPECT_GT(parts_of_caller, kLoops);
+}
+
+// Workers may wake for a loop that is over when the pool goes.
+TEST(ThreadPool, IsDestroyedRightAfterShortLoops) {
+  for (int round = 0; round < 50; ++round) {
+    ThreadPool pool(8);
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(PartsOf(pool, 8, 1, 8).size(), 8u);
+    }
+  }
 }
 
 TEST(ThreadPool, SeesWritesOfAllPartsAfterManyLoops) {

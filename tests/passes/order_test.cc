@@ -80,6 +80,37 @@ TEST(MarkRecompute, LeavesProductsRandomNodesAndOutputsAlone) {
   EXPECT_EQ(output.Ops(), "Sigmoid ReduceSum Mul InPlaceAccumulatorV2");
 }
 
+// Which outputs a node names may change what it means.
+TEST(MarkRecompute, LeavesNodesOfSeveralOutputsAlone) {
+  Net net;
+  Trained trained(net);
+  trained.Finish(net.Op("Split", {trained.x}, {"y", "z"})[0]);
+  MarkCostlyRecompute(net.graph);
+  EXPECT_EQ(net.Ops(), "Split ReduceSum Mul InPlaceAccumulatorV2");
+
+  Net norm;
+  norm.graph.opset_imports[""] = 9;
+  Trained normed(norm);
+  std::vector<ValueId> inputs = {normed.x};
+  for (const char* name : {"scale", "bias", "mean", "variance"})
+    inputs.push_back(norm.Input(name, {4}));
+  normed.Finish(
+      norm.Op("BatchNormalization", inputs, {"y", "m", "v", "sm", "sv"})[0]);
+  MarkCostlyRecompute(norm.graph);
+  EXPECT_EQ(norm.Ops(),
+            "BatchNormalization ReduceSum Mul InPlaceAccumulatorV2");
+}
+
+// A plan must not wait for a value for the sake of one that it may keep.
+TEST(MarkRecompute, LeavesNodesAloneThatNeedAValueOfTheStep) {
+  Net net;
+  Trained trained(net);
+  const ValueId shape = net.Op("Shape", {trained.x}, {"shape"})[0];
+  trained.Finish(net.Op("Expand", {trained.x, shape}, {"y"})[0]);
+  MarkCostlyRecompute(net.graph);
+  EXPECT_EQ(net.Ops(), "Shape Expand ReduceSum Mul InPlaceAccumulatorV2");
+}
+
 // The buffer holds something else by then.
 TEST(MarkRecompute, NothingReadsAgainWhatIsWritten) {
   Net net;
@@ -131,6 +162,16 @@ TEST(WriteEarly, WritesRunBehindWhatTheyWaitFor) {
   WriteEarly(net.graph);
   EXPECT_EQ(net.Ops(), "Abs Mul InPlaceAccumulatorV2 Neg Exp");
   net.graph.SortNodes();
+}
+
+TEST(WriteEarly, AWriteStaysBehindOtherReaders) {
+  Net net;
+  const ValueId target = net.Input("target", {4});
+  const ValueId y = net.Op("Abs", {net.Input("x", {4})}, {"y"})[0];
+  net.graph.MarkOutput(net.Op("Add", {y, target}, {"z"})[0]);
+  net.Op("Assign", {target, y}, {}, {}, kInternal);
+  WriteEarly(net.graph);
+  EXPECT_EQ(net.Ops(), "Abs Add Assign");
 }
 
 TEST(WriteEarly, AWriteThatWaitsForNothingStays) {
