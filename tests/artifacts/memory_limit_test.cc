@@ -154,5 +154,57 @@ TEST(MemoryLimit, ResNet18TrainsInSixTenthsOfItsFreePlan) {
   EXPECT_EQ(LossesOf(model, feeds), losses);
 }
 
+// How often a word stands in a text.
+size_t Count(const std::string& text, std::string_view word) {
+  size_t count = 0;
+  for (size_t at = text.find(word); at != std::string::npos;
+       at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// One output of several is not computed again: it would be another.
+TEST(MemoryLimit, NetsWithSplitTrainTheSame) {
+  ModelBuilder m(13);
+  m.Input("x", {4, 6});
+  m.Parameter("w", {6, 8});
+  m.Op("MatMul", {"x", "w"}, "h");
+  m.Ops("Split", {"h"}, {"a", "b"}, {{"axis", int64_t{1}}});
+  m.Op("Sigmoid", {"b"}, "gate");
+  m.Output(m.Op("Mul", {"a", "gate"}, "y"));
+  ArtifactOptions artifacts;
+  artifacts.losses = {{.kind = LossKind::kMeanSquaredError}};
+  SessionOptions limited;
+  limited.memory_limit_bytes = size_t{1} << 40;
+  PreparedModel free(m, artifacts), model(m.Encode(), artifacts, limited);
+  const std::map<std::string, Feed> feeds = {
+      {"x", Spread({4, 6})},
+      {free.report().user_inputs.back(), Spread({4, 4}, 1)}};
+  EXPECT_EQ(LossesOf(model, feeds), LossesOf(free, feeds));
+}
+
+// Where a plan ends because a shape comes with the data, what lies before is
+// kept for what follows, and not computed again for nobody.
+TEST(MemoryLimit, SegmentsComputeNothingInVain) {
+  ModelBuilder m(13);
+  m.Input("x", {4, 6});
+  m.Input("shape", {2}, DataType::kInt64);
+  m.Parameter("w", {6, 6});
+  std::string h = m.Op("MatMul", {"x", "w"}, "h");
+  for (const char* name : {"s0", "s1", "s2"}) h = m.Op("Sigmoid", {h}, name);
+  m.Output(m.Op("Reshape", {h, "shape"}, "y"));
+  ArtifactOptions artifacts;
+  artifacts.losses = {{.kind = LossKind::kMeanSquaredError}};
+  SessionOptions profiled;
+  profiled.enable_profiling = true;
+  PreparedModel model(m.Encode(), artifacts, profiled);
+  model.Train({{"x", Spread({4, 6})},
+               {"shape", {{2}, {4, 6}}},
+               {model.report().user_inputs.back(), Spread({4, 6}, 1)}});
+  const std::string trace = model.module().Profile();
+  EXPECT_EQ(Count(trace, "Sigmoid "), 3u) << trace;
+}
+
 }  // namespace
 }  // namespace strop
