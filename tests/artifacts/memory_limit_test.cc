@@ -187,10 +187,10 @@ TEST(MemoryLimit, NetsWithSplitTrainTheSame) {
 // Where a plan ends because a shape comes with the data, what lies before is
 // kept for what follows, and not computed again for nobody.
 TEST(MemoryLimit, SegmentsComputeNothingInVain) {
-  ModelBuilder m(13);
-  m.Input("x", {4, 6});
+  ModelBuilder m(13);  // of tensors too large to compute them before a step
+  m.Input("x", {64, 32});
   m.Input("shape", {2}, DataType::kInt64);
-  m.Parameter("w", {6, 6});
+  m.Parameter("w", {32, 32});
   std::string h = m.Op("MatMul", {"x", "w"}, "h");
   for (const char* name : {"s0", "s1", "s2"}) h = m.Op("Sigmoid", {h}, name);
   m.Output(m.Op("Reshape", {h, "shape"}, "y"));
@@ -199,9 +199,9 @@ TEST(MemoryLimit, SegmentsComputeNothingInVain) {
   SessionOptions profiled;
   profiled.enable_profiling = true;
   PreparedModel model(m.Encode(), artifacts, profiled);
-  model.Train({{"x", Spread({4, 6})},
-               {"shape", {{2}, {4, 6}}},
-               {model.report().user_inputs.back(), Spread({4, 6}, 1)}});
+  model.Train({{"x", Spread({64, 32})},
+               {"shape", {{2}, {64, 32}}},
+               {model.report().user_inputs.back(), Spread({64, 32}, 1)}});
   const std::string trace = model.module().Profile();
   EXPECT_EQ(Count(trace, "Sigmoid "), 3u) << trace;
 }
