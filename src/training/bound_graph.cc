@@ -26,11 +26,10 @@ BoundGraph::BoundGraph(std::string title, Graph graph,
                        const std::vector<size_t>& user_inputs,
                        Statistics statistics, const Session& session)
     : title_(std::move(title)), user_inputs_(user_inputs) {
-  Specialize(graph, {.disabled = session.options().disabled_passes,
-                     .update_batch_norm_statistics =
-                         statistics == Statistics::kUpdate,
-                     .memory_is_limited =
-                         session.options().memory_limit_bytes > 0});
+  Specialize(graph,
+             {.disabled = session.options().disabled_passes,
+              .update_batch_norm_statistics = statistics == Statistics::kUpdate,
+              .memory_is_limited = session.options().memory_limit_bytes > 0});
   LoweredGraph lowered = Lower(std::move(graph), session.custom_ops());
 
   std::vector<bool> written(lowered.graph.value_count(), false);
