@@ -16,11 +16,6 @@ size_t MachineMemory();
 // system does not say.
 size_t PeakResidentBytes();
 
-// Asks the system to back a large block, not touched yet, by large pages: a
-// first touch of each 4 KB is what the first step takes longest for, and
-// kernels miss fewer addresses. Only a hint.
-void PreferHugePages(void* memory, size_t bytes);
-
 // Cores this process may use: a container's CPU set counts, not the machine.
 int AvailableCores();
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <thread>
 
 #include "base/machine.h"
-#include "base/round.h"
 
 namespace strop {
 
@@ -34,19 +32,6 @@ size_t PeakResidentBytes() {
   constexpr size_t kUnit = 1024;
 #endif
   return static_cast<size_t>(usage.ru_maxrss) * kUnit;
-}
-
-void PreferHugePages([[maybe_unused]] void* memory,
-                     [[maybe_unused]] size_t bytes) {
-#if defined(__linux__)
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(memory);
-  const uintptr_t first = RoundUp(begin, page);
-  const uintptr_t end = (begin + bytes) / page * page;
-  if (first < end) {
-    ::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-  }
-#endif
 }
 
 int AvailableCores() {

@@ -30,8 +30,6 @@ size_t PeakResidentBytes() {
              : 0;
 }
 
-void PreferHugePages(void*, size_t) {}
-
 int AvailableCores() {
   // Both are 0 in a process that has threads on more than 64 cores.
   DWORD_PTR cores = 0, machine = 0;

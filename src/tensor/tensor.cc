@@ -16,7 +16,6 @@ namespace strop {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kLargeBytes = size_t{8} << 20;
 
 struct TypeFacts {
   const char* name;
@@ -140,7 +139,6 @@ void OwnedTensor::Resize(DataType type, const Shape& shape) {
             "no memory for a tensor of {} {}: {} bytes", DataTypeName(type),
             shape.ToString(), bytes);
     }
-    if (bytes >= kLargeBytes) PreferHugePages(memory, bytes);
     std::memset(memory, 0, bytes);
     memory_.reset(memory);
     capacity_ = bytes;
