@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/throw.h"
+#include "ops/infer_shapes.h"
 #include "ops/registry.h"
 #include "passes/passes.h"
 
@@ -63,6 +64,8 @@ void Specialize(Graph& graph, const SpecializeOptions& options) {
     }
   }
   CheckNodes(graph);
+  // Files need not tell the types and shapes that passes look at.
+  InferShapes(graph);
   if (options.update_batch_norm_statistics) WriteBatchNormStatistics(graph);
   for (const Pass& pass : kPasses) {
     if (std::find(options.disabled.begin(), options.disabled.end(),

@@ -218,5 +218,24 @@ TEST(Specialize, ADisabledPassDoesNotRun) {
   EXPECT_THROW(ops_without({"fuse_everything"}), Error);
 }
 
+// Files need not tell the types of what lies between.
+TEST(Specialize, FusesWhatHasNoDeclaredTypes) {
+  Net net;
+  const ValueId x = net.Input("x", {2, 3});
+  const ValueId dy = net.Input("dy", {2, 3});
+  const ValueId low = net.Scalar("low", 0), high = net.Scalar("high", 6);
+  const ValueId zero = net.Scalar("zero", 0);
+  const ValueId h = net.Op("Abs", {x}, {"h"})[0];
+  net.graph.MarkOutput(net.Op("Clip", {h, low, high}, {"y"})[0]);
+  const ValueId below = net.Op("Less", {h, low}, {"below"})[0];
+  const ValueId most = net.Op("Max", {h, low}, {"most"})[0];
+  const ValueId above = net.Op("Greater", {most, high}, {"above"})[0];
+  const ValueId outside = net.Op("Or", {below, above}, {"outside"})[0];
+  net.graph.MarkOutput(net.Op("Where", {outside, zero, dy}, {"dh"})[0]);
+  ASSERT_EQ(net.graph.value(h).type.element, DataType::kUndefined);
+  Specialize(net.graph);
+  EXPECT_EQ(net.Ops(), "Abs Clip ClipGrad");
+}
+
 }  // namespace
 }  // namespace strop
