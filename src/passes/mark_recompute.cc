@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "ops/registry.h"
 #include "passes/passes.h"
 #include "strop/op.h"
 
@@ -88,17 +87,13 @@ class Marker {
     }
   }
 
-  const OpDef* OpOf(const Node& node) const {
-    return FindOp(node.domain, node.op_type, graph_.opset(node.domain));
-  }
-
   // Inputs of the graph that a node writes into: they may have changed before
   // a node runs again.
   void FindWritten() {
     written_.assign(graph_.value_count(), false);
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      const OpDef* op = OpOf(node);
+      const OpDef* op = OpOf(graph_, node);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] && (op == nullptr || op->mutates.contains(i))) {
           written_[Index(node.inputs[i])] = true;
@@ -136,7 +131,7 @@ class Marker {
   // The node that computes output 0 again, without outputs; nullopt where
   // that cannot be done or is not worth it.
   std::optional<Node> MakeAgain(const Node& node) const {
-    const OpDef* op = OpOf(node);
+    const OpDef* op = OpOf(graph_, node);
     if (op == nullptr || node.inputs.empty()) return std::nullopt;
     if (auto norm = MakeBatchNorm(node)) return norm;
     if (auto dropout = MakeDropout(node)) return dropout;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "ops/registry.h"
 #include "passes/passes.h"
 
 namespace strop {
@@ -12,6 +13,10 @@ const Node* ProducerOf(const Graph& graph, ValueId value,
   if (!id) return nullptr;
   const Node& node = graph.node(id);
   return node.domain == domain && node.op_type == op_type ? &node : nullptr;
+}
+
+const OpDef* OpOf(const Graph& graph, const Node& node) {
+  return FindOp(node.domain, node.op_type, graph.opset(node.domain));
 }
 
 void ReplaceNode(Graph& graph, size_t position, NodeId id, Node node) {

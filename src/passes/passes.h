@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "strop/op.h"
 
 namespace strop {
 
@@ -42,6 +43,10 @@ void RemoveDead(Graph& graph);
 // The node that computes `value` if it is `domain`.`op_type`, else null.
 const Node* ProducerOf(const Graph& graph, ValueId value,
                        std::string_view domain, std::string_view op_type);
+
+// The OpDef of the node; null for one that is not in the registry (a custom
+// op, which may have any effect).
+const OpDef* OpOf(const Graph& graph, const Node& node);
 
 // Puts `node` where the node `id` is, at `position` in order(), under its name
 // and with its outputs.

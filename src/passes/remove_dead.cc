@@ -2,7 +2,6 @@
 #include <map>
 #include <vector>
 
-#include "ops/registry.h"
 #include "passes/passes.h"
 
 namespace strop {
@@ -11,7 +10,7 @@ namespace {
 // A node that writes into an input has an effect beside its outputs; so may
 // have one that is not in the registry (a custom op).
 bool HasEffect(const Graph& graph, const Node& node) {
-  const OpDef* op = FindOp(node.domain, node.op_type, graph.opset(node.domain));
+  const OpDef* op = OpOf(graph, node);
   return op == nullptr || !op->mutates.empty();
 }
 

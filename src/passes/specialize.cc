@@ -31,7 +31,7 @@ constexpr Pass kPasses[] = {
     {"remove_dead", RemoveDead},
     // Of the nodes as they run, in their order.
     {"write_early", WriteEarly},
-    {"mark_recompute", MarkRecompute},
+    {"mark_recompute", MarkRecompute, MarkCostlyRecompute},
 };
 
 // Passes look at the inputs and outputs that an op must have.
@@ -70,9 +70,9 @@ void Specialize(Graph& graph, const SpecializeOptions& options) {
   for (const Pass& pass : kPasses) {
     if (std::find(options.disabled.begin(), options.disabled.end(),
                   pass.name) == options.disabled.end()) {
-      const bool costly =
-          options.memory_is_limited && pass.run == MarkRecompute;
-      (costly ? MarkCostlyRecompute : pass.run)(graph);
+      const bool limited =
+          options.memory_is_limited && pass.run_limited != nullptr;
+      (limited ? pass.run_limited : pass.run)(graph);
     }
   }
 }

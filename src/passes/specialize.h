@@ -18,6 +18,8 @@ namespace strop {
 struct Pass {
   std::string_view name;
   void (*run)(Graph& graph);
+  // What runs in its place where memory is limited; null: the same.
+  void (*run_limited)(Graph& graph) = nullptr;
 };
 
 struct SpecializeOptions {
@@ -26,7 +28,7 @@ struct SpecializeOptions {
   // BatchNormalization in training form writes its running statistics back
   // into those of its inputs that are graph inputs.
   bool update_batch_norm_statistics = false;
-  // mark_recompute marks costly nodes as well.
+  // The session has a memory limit: Pass::run_limited runs.
   bool memory_is_limited = false;
 };
 

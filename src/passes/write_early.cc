@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/registry.h"
 #include "passes/passes.h"
 
 namespace strop {
@@ -67,13 +66,13 @@ class Orderer {
     std::vector<bool> writes(graph_.node_count(), false);
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      const OpDef* op = OpOf(node);
+      const OpDef* op = OpOf(graph_, node);
       writes[Index(id)] = op != nullptr && OwnsWhatItWrites(node, *op) &&
                           AllReaders(node, [](NodeId) { return false; });
     }
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      const OpDef* op = OpOf(node);
+      const OpDef* op = OpOf(graph_, node);
       const bool has_effect = op == nullptr || !op->mutates.empty();
       const auto writes_it = [&](NodeId reader) {
         return writes[Index(reader)];
@@ -81,10 +80,6 @@ class Orderer {
       eager_[Index(id)] =
           writes[Index(id)] || (!has_effect && AllReaders(node, writes_it));
     }
-  }
-
-  const OpDef* OpOf(const Node& node) const {
-    return FindOp(node.domain, node.op_type, graph_.opset(node.domain));
   }
 
   bool OwnsWhatItWrites(const Node& node, const OpDef& op) const {

@@ -23,6 +23,8 @@ constexpr double kMostOfStep = 0.0625;
 
 size_t At(int index) { return static_cast<size_t>(index); }
 
+bool IsReorder(const PlanStep& step) { return step.op->name == "Reorder"; }
+
 // What giving up a value takes.
 struct Offer {
   std::vector<int> choices;  // with those that it leans on
@@ -48,7 +50,7 @@ class Chooser {
       for (int slot : plan.steps[s].outputs) {
         if (slot >= 0) producer_[At(slot)] = static_cast<int>(s);
       }
-      lazy_[s] = plan.steps[s].op->name == "Reorder";
+      lazy_[s] = IsReorder(plan.steps[s]);
     }
     for (size_t c = 0; c < choices.size(); ++c) {
       choice_of_[At(choices[c].result)] = static_cast<int>(c);
@@ -115,7 +117,7 @@ class Chooser {
       slot = plan_.slots[At(slot)].shares;
     }
     const int step = producer_[At(slot)];
-    return step != kNever && plan_.steps[At(step)].op->name == "Reorder";
+    return step != kNever && IsReorder(plan_.steps[At(step)]);
   }
 
   // Whether the slot is a root's memory by way of the choice.
