@@ -184,45 +184,61 @@ TEST(GemmTest, ReluLetsNanThrough) {
 }
 
 // A B that is packed once, for any number of rows.
-void CheckPacked(bool trans_b, int64_t m, int64_t n, int64_t k, bool accumulate,
-                 std::mt19937& generator) {
+struct PackedCase {
+  bool trans_a = false, trans_b = false, accumulate = false;
+  int64_t m = 0, n = 0, k = 0;
+  // Of n and k, what is used.
+  int64_t used_n = 0, used_k = 0;
+  float alpha = 1;
+};
+
+void CheckPacked(const PackedCase& x, std::mt19937& generator) {
   SCOPED_TRACE(testing::Message()
-               << (trans_b ? "T" : "N") << " m " << m << " n " << n << " k "
-               << k << " accumulate " << accumulate);
-  const int64_t lda = k + 3, ldb = (trans_b ? k : n) + 2, ldc = n + 5;
-  const auto a = RandomValues(generator, m * lda);
-  const auto b = RandomValues(generator, ldb * (trans_b ? n : k));
-  const auto before = RandomValues(generator, m * ldc);
+               << (x.trans_a ? "T" : "N") << (x.trans_b ? "T" : "N") << " m "
+               << x.m << " n " << x.used_n << " of " << x.n << " k " << x.used_k
+               << " of " << x.k << " alpha " << x.alpha << " accumulate "
+               << x.accumulate);
+  const int64_t lda = (x.trans_a ? x.m : x.k) + 3;
+  const int64_t ldb = (x.trans_b ? x.k : x.n) + 2, ldc = x.n + 5;
+  const auto a = RandomValues(generator, lda * (x.trans_a ? x.k : x.m));
+  const auto b = RandomValues(generator, ldb * (x.trans_b ? x.n : x.k));
+  const auto before = RandomValues(generator, x.m * ldc);
   auto c = before;
-  for (int64_t i = 0; i < m && !accumulate; ++i) {
-    std::fill_n(c.begin() + i * ldc, n, kNan);
+  for (int64_t i = 0; i < x.m && !x.accumulate; ++i) {
+    std::fill_n(c.begin() + i * ldc, x.used_n, kNan);
   }
 
-  const PackedGemm gemm(trans_b, n, k, ldb);
+  const PackedGemm gemm(x.trans_b, x.n, x.k, ldb);
   Scratch packed(gemm.packed_bytes());
   for (int64_t i = gemm.panel_count() - 1; i >= 0; --i) {
     gemm.PackPanels(b.data(), i, i + 1, packed.data());
   }
-  gemm.Run({.m = m,
+  gemm.Run({.m = x.m,
+            .n = x.used_n,
+            .k = x.used_k,
+            .alpha = x.alpha,
             .a = a.data(),
-            .lda = lda,
+            .a_row = x.trans_a ? 1 : lda,
+            .a_k = x.trans_a ? lda : 1,
             .packed_b = packed.data(),
             .c = c.data(),
             .ldc = ldc,
-            .accumulate = accumulate});
+            .accumulate = x.accumulate});
 
-  for (int64_t i = 0; i < m; ++i) {
+  for (int64_t i = 0; i < x.m; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
       const size_t at = i * ldc + j;
-      if (j >= n) {
+      if (j >= x.used_n) {
         ASSERT_EQ(c[at], before[at]);
         continue;
       }
-      double wanted = accumulate ? before[at] : 0;
+      double wanted = x.accumulate ? before[at] : 0;
       double scale = 1;
-      for (int64_t l = 0; l < k; ++l) {
-        const double product = static_cast<double>(a[i * lda + l]) *
-                               (trans_b ? b[j * ldb + l] : b[l * ldb + j]);
+      for (int64_t l = 0; l < x.used_k; ++l) {
+        const double product =
+            x.alpha *
+            static_cast<double>(x.trans_a ? a[l * lda + i] : a[i * lda + l]) *
+            (x.trans_b ? b[j * ldb + l] : b[l * ldb + j]);
         wanted += product;
         scale += std::abs(product);
       }
@@ -231,20 +247,43 @@ void CheckPacked(bool trans_b, int64_t m, int64_t n, int64_t k, bool accumulate,
   }
 }
 
+PackedCase FromBits(uint32_t bits, int64_t m, int64_t n, int64_t k) {
+  return {.trans_a = (bits & 1) != 0,
+          .trans_b = (bits & 2) != 0,
+          .accumulate = (bits & 4) != 0,
+          .m = m,
+          .n = n,
+          .k = k,
+          .used_n = n,
+          .used_k = k,
+          .alpha = bits & 8 ? 0.5f : 1.0f};
+}
+
 TEST(PackedGemmTest, AgreesWithPlainLoop) {
   std::mt19937 generator(5);
   const int64_t sizes[] = {0, 1, 2, 5, 13, 14, 15, 16, 17, 29, 32, 33, 65};
   const auto pick = [&] { return sizes[generator() % std::size(sizes)]; };
   for (int i = 0; i < 500 && !testing::Test::HasFailure(); ++i) {
-    const uint32_t bits = static_cast<uint32_t>(generator());
-    CheckPacked(bits & 1, pick(), pick(), pick(), bits & 2, generator);
+    const auto bits = static_cast<uint32_t>(generator());
+    PackedCase x = FromBits(bits, pick(), pick(), pick());
+    if (bits & 16) {
+      x.used_n = std::min(x.n, pick());
+      x.used_k = std::min(x.k, pick());
+    }
+    CheckPacked(x, generator);
   }
 }
 
 TEST(PackedGemmTest, AgreesWithPlainLoopAcrossBlocks) {
   std::mt19937 generator(6);
-  for (uint32_t bits = 0; bits < 4; ++bits) {
-    CheckPacked(bits & 1, 17, 70, 801, bits & 2, generator);
+  for (uint32_t bits = 0; bits < 16; ++bits) {
+    PackedCase x = FromBits(bits, 17, 70, 801);
+    CheckPacked(x, generator);
+    x.used_n = 33;
+    for (const int64_t k : {100, 300, 799}) {
+      x.used_k = k;
+      CheckPacked(x, generator);
+    }
   }
 }
 

@@ -227,8 +227,8 @@ struct MicroArguments {
   int64_t ldc = 0;
   int64_t columns = 0;
   // What comes after these rows and columns.
-  FetchList next_a;
-  FetchList next_b;
+  FetchList next_a = {};
+  FetchList next_b = {};
 };
 
 template <int mr, int vectors, bool packed_a>
@@ -557,38 +557,42 @@ void PackPanels(const PackedGemmPlan& plan, const float* b, int64_t begin,
   }
 }
 
-// A panel of B stays in the first cache while all rows pass it: A is small.
+// A panel of B stays in the first cache while all rows pass it.
 void RunPacked(const PackedGemmPlan& plan, const PackedGemmOperands& operands) {
   const int64_t m = operands.m;
+  const int64_t n = std::min(operands.n, plan.n);
+  const int64_t k_end = std::min(operands.k, plan.k);
   const int64_t parts = (m + kMr - 1) / kMr;
-  MicroArguments arguments = {
-      .a_row = operands.lda,
-      .a_k = 1,
-      .b = reinterpret_cast<const float*>(operands.packed_b),
-      .b_k = kNr,
-      .ldc = operands.ldc};
+  MicroArguments arguments = {.a_row = operands.a_row,
+                              .a_k = operands.a_k,
+                              .b_k = kNr,
+                              .ldc = operands.ldc};
+  const float* panels = reinterpret_cast<const float*>(operands.packed_b);
   int64_t k = 0;
   do {  // once for k = 0 too: C must be written
-    arguments.k = std::min(plan.kc, plan.k - k);
-    const Store store = {.alpha = 1,
+    // As it was packed; fewer steps of it may be wanted.
+    const int64_t packed_kc = std::min(plan.kc, plan.k - k);
+    arguments.k = std::min(packed_kc, k_end - k);
+    const Store store = {.alpha = operands.alpha,
                          .add_c = operands.accumulate || k > 0,
                          .bias = nullptr,
                          .bias_is_scalar = false,
                          .relu = false};
-    for (int64_t j = 0; j < plan.n; j += kNr) {
-      arguments.columns = std::min(kNr, plan.n - j);
+    for (int64_t j = 0; j < n; j += kNr) {
+      arguments.b = panels + j * packed_kc;
+      arguments.columns = std::min(kNr, n - j);
       for (int64_t part = 0; part < parts; ++part) {
         const int64_t row = PartStart(m, parts, part);
         const int64_t mr = PartStart(m, parts, part + 1) - row;
-        arguments.a = operands.a + row * operands.lda + k;
+        arguments.a = operands.a + row * operands.a_row + k * operands.a_k;
         arguments.c = operands.c + row * operands.ldc + j;
         arguments.next_a = arguments.next_b = {arguments.c, 0};
         kMicroKernels[0][mr - 1][arguments.columns > kLanes](arguments, store);
       }
-      arguments.b += arguments.k * kNr;
     }
+    panels += plan.panels * packed_kc * kNr;
     k += plan.kc;
-  } while (k < plan.k);
+  } while (k < k_end);
 }
 
 // --- Dot products

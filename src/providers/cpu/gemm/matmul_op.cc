@@ -273,7 +273,8 @@ class MatMulKernel final : public Kernel {
                     .a = rows,
                     .b = of_rows,
                     .b_step = row_step_.operand_step,
-                    .to = rows});
+                    .to = rows,
+                    .step = columns_});
   }
 
   Gemm gemm_;

@@ -2,21 +2,31 @@
 //
 // Matrix multiplication on float32, row-major, by a B that is packed once and
 // then multiplied by many A of few rows, as a recurrent network does in every
-// step:
+// step, and attention for every block of rows:
 //
-//   C (m x n) = A (m x k) * op(B)      or, accumulating,      C += A * op(B)
+//   C (m x n) = alpha * A (m x k) * op(B)      or, accumulating, C += ...
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace strop {
 
 // What is multiplied by a PackedGemm.
 struct PackedGemmOperands {
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+
   int64_t m = 0;
+  // Only so many columns, and only so many steps of k, of what B has.
+  int64_t n = kAll;
+  int64_t k = kAll;
+  float alpha = 1;
+  // A is small, or was read just now: it is not packed. Elements from one row
+  // to the next, and from one step of k to the next.
   const float* a = nullptr;
-  int64_t lda = 0;
+  int64_t a_row = 0;
+  int64_t a_k = 1;
   const std::byte* packed_b = nullptr;
   float* c = nullptr;
   int64_t ldc = 0;

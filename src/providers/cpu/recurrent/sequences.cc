@@ -121,7 +121,7 @@ void StepProduct::Run(const Share& share, const ReadRows& a, const WriteRows& c,
   gemm_.Run(
       {.m = share.count(),
        .a = a.data,
-       .lda = a.stride,
+       .a_row = a.stride,
        .packed_b = scratch + static_cast<size_t>(share.direction) *
                                  RoundUp<size_t>(gemm_.packed_bytes(), 64),
        .c = c.data,

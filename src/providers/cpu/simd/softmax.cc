@@ -33,10 +33,25 @@ FloatVec LargestOf(const float* x, int64_t n) {
   return hn::MaxOfLanes(d, largest);
 }
 
-// y = exp(x - max) / sum(exp(x - max))
-void SoftmaxRow(const float* x, float* y, int64_t n) {
+// y = x + b; the largest of it.
+FloatVec LargestOfSum(const float* x, const float* b, float* y, int64_t n) {
   const FloatTag d;
-  const auto largest = LargestOf(x, n);
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto largest = lowest;
+  ForEachVector(n, [&](auto at) HWY_ATTR {
+    const auto sum = hn::Add(at.Load(x), at.Load(b));
+    at.Store(sum, y);
+    largest = hn::Max(largest, at.Or(sum, lowest));
+  });
+  return hn::MaxOfLanes(d, largest);
+}
+
+// y = exp(x - max) / sum(exp(x - max)) where x, or x + b if there is b
+void SoftmaxRow(const float* x, const float* b, float* y, int64_t n) {
+  const FloatTag d;
+  const auto largest =
+      b == nullptr ? LargestOf(x, n) : LargestOfSum(x, b, y, n);
+  if (b != nullptr) x = y;
   float sum[1];
   SumOverRow(
       n,
@@ -68,22 +83,36 @@ void LogSoftmaxRow(const float* x, float* y, int64_t n) {
   });
 }
 
+// The sum of x y in double: where x is nearly the same in a whole row of a
+// gradient, the rounding of a sum in float would be most of the result.
+double DotInDouble(const float* x, const float* y, int64_t n) {
+  double sum = 0;
+  int64_t i = 0;
+#if HWY_HAVE_FLOAT64 && HWY_TARGET != HWY_SCALAR
+  const FloatTag d;
+  const hn::Half<FloatTag> half;
+  const hn::Repartition<double, FloatTag> wide;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto lower = hn::Zero(wide);
+  auto upper = hn::Zero(wide);
+  for (; i + lanes <= n; i += lanes) {
+    const auto u = hn::LoadU(d, x + i);
+    const auto v = hn::LoadU(d, y + i);
+    lower = hn::MulAdd(hn::PromoteTo(wide, hn::LowerHalf(half, u)),
+                       hn::PromoteTo(wide, hn::LowerHalf(half, v)), lower);
+    upper = hn::MulAdd(hn::PromoteTo(wide, hn::UpperHalf(half, u)),
+                       hn::PromoteTo(wide, hn::UpperHalf(half, v)), upper);
+  }
+  sum = hn::GetLane(hn::SumOfLanes(wide, hn::Add(lower, upper)));
+#endif
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * y[i];
+  return sum;
+}
+
 // dx = y (dy - sum(y dy))
 void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t n) {
-  // Summed in double: where dy is nearly the same in the whole row, the
-  // rounding of a sum in float would be most of the result.
-  constexpr int64_t kParts = 4;
-  double parts[kParts] = {};
-  int64_t i = 0;
-  for (; i + kParts <= n; i += kParts) {
-    for (int64_t j = 0; j < kParts; ++j) {
-      parts[j] += static_cast<double>(dy[i + j]) * y[i + j];
-    }
-  }
-  for (; i < n; ++i) parts[0] += static_cast<double>(dy[i]) * y[i];
-  const auto shift = hn::Set(
-      FloatTag(),
-      static_cast<float>((parts[0] + parts[1]) + (parts[2] + parts[3])));
+  const auto shift =
+      hn::Set(FloatTag(), static_cast<float>(DotInDouble(dy, y, n)));
   Map(dy, y, dx, n, [=](auto, auto u, auto v) HWY_ATTR {
     return hn::Mul(v, hn::Sub(u, shift));
   });
@@ -106,17 +135,12 @@ void LogSoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t n) {
 void RunSoftmax(const SoftmaxRowsArguments& args) {
   const int64_t n = args.columns;
   for (int64_t i = 0; i < args.rows; ++i) {
-    const float* a = args.a + i * n;
-    const float* b = args.b + i * args.b_step;
-    float* to = args.to + i * n;
+    const float* a = args.a + i * args.step;
+    const float* b = args.b == nullptr ? nullptr : args.b + i * args.b_step;
+    float* to = args.to + i * args.step;
     switch (args.operation) {
       case SoftmaxOperation::kSoftmax:
-        if (args.b != nullptr) {
-          Map(a, b, to, n,
-              [](auto, auto u, auto v) HWY_ATTR { return hn::Add(u, v); });
-          a = to;
-        }
-        SoftmaxRow(a, to, n);
+        SoftmaxRow(a, b, to, n);
         break;
       case SoftmaxOperation::kLogSoftmax:
         LogSoftmaxRow(a, to, n);
@@ -131,6 +155,34 @@ void RunSoftmax(const SoftmaxRowsArguments& args) {
   }
 }
 
+// The columns of [from, n) up to the last one above `bound`, or NaN; `from` if
+// there is none.
+int64_t CountUpToLast(const float* row, int64_t from, int64_t n, float bound) {
+  const FloatTag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto limit = hn::Set(d, bound);
+  while (n - lanes >= from &&
+         hn::AllTrue(d, hn::Le(hn::LoadU(d, row + n - lanes), limit))) {
+    n -= lanes;
+  }
+  while (n > from && row[n - 1] <= bound) --n;
+  return n;
+}
+
+int64_t CountOpen(const MaskRows& mask) {
+  constexpr float kClosed = -1e8f;
+  constexpr float kOpen = kClosed / 2;
+  int64_t open = 0;
+  const int64_t rows = mask.step == 0 ? 1 : mask.rows;
+  // From the last row on, which sees most if the mask is causal.
+  for (int64_t i = rows; i-- > 0;) {
+    const float* row = mask.data + i * mask.step;
+    if (CountUpToLast(row, 0, mask.columns, kOpen) == 0) return mask.columns;
+    open = CountUpToLast(row, open, mask.columns, kClosed);
+  }
+  return open;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace strop
 HWY_AFTER_NAMESPACE();
@@ -140,6 +192,7 @@ namespace strop {
 namespace {
 
 HWY_EXPORT(RunSoftmax);
+HWY_EXPORT(CountOpen);
 
 class SoftmaxKernel final : public Kernel {
  public:
@@ -160,8 +213,9 @@ class SoftmaxKernel final : public Kernel {
                                           .columns = columns_,
                                           .a = a + at,
                                           .b = b == nullptr ? nullptr : b + at,
-                                          .b_step = b == nullptr ? 0 : columns_,
-                                          .to = to + at});
+                                          .b_step = columns_,
+                                          .to = to + at,
+                                          .step = columns_});
                         });
   }
 
@@ -175,6 +229,10 @@ class SoftmaxKernel final : public Kernel {
 
 void RunSoftmaxRows(const SoftmaxRowsArguments& args) {
   HWY_DYNAMIC_DISPATCH(RunSoftmax)(args);
+}
+
+int64_t CountOpenColumns(const MaskRows& mask) {
+  return HWY_DYNAMIC_DISPATCH(CountOpen)(mask);
 }
 
 KernelChoice ChooseSoftmax(const KernelRequest& request,
