@@ -41,8 +41,9 @@ struct SessionOptions {
   // Passes over the graph to leave out, for finding faults: remove_identity,
   // use_relu_output, name_pool_shapes, name_expanded_shapes, name_split_sizes,
   // name_peepholes, fuse_clip_grad, fuse_batch_norm, pool_before_relu,
-  // fuse_conv, fuse_matmul, fuse_gemm, fuse_accumulate, remove_dead,
-  // write_early, mark_recompute. Another name throws kInvalidArgument.
+  // fuse_conv, fuse_matmul, fuse_attention, fuse_gemm, fuse_accumulate,
+  // remove_dead, write_early, mark_recompute. Another name throws
+  // kInvalidArgument.
   std::vector<std::string> disabled_passes;
 
   // Collect per-kernel times; Module::WriteProfile writes them.

@@ -85,6 +85,9 @@ struct MatrixProduct {
   Shape batch;
 };
 
+// A tensor of rank >= 2 whose axes the attribute `perm` orders as batch axes,
+// rows and columns; without it they are in that order. Throws.
+MatrixStack ReadStack(const OpNode& node, Shape shape, std::string_view perm);
 // The product of two tensors; attributes transA, transB, transBatchA and
 // transBatchB are those of FusedMatMul, permA and permB those of the internal
 // MatMul. Throws when the shapes do not fit.

@@ -18,6 +18,8 @@ void NameExpandedShapes(Graph& graph);
 void NameSplitSizes(Graph& graph);
 void NamePeepholes(Graph& graph);
 void FuseMatMul(Graph& graph);
+// Behind FuseMatMul.
+void FuseAttention(Graph& graph);
 void FuseGemm(Graph& graph);
 void FuseGelu(Graph& graph);
 void FuseLayerNorm(Graph& graph);

@@ -26,6 +26,7 @@ constexpr Pass kPasses[] = {
     {"pool_before_relu", PoolBeforeRelu},
     {"fuse_conv", FuseConv},
     {"fuse_matmul", FuseMatMul},
+    {"fuse_attention", FuseAttention},
     {"fuse_gemm", FuseGemm},
     {"fuse_accumulate", FuseAccumulate},
     {"remove_dead", RemoveDead},

@@ -59,17 +59,34 @@ Results ResultsOf(const OpRun& run, const OpCase& op_case) {
   return results;
 }
 
-// Whether rounding alone may change the results of a recurrent op: a sum of
-// numbers so large that cancel decides which way a gate saturates.
-bool IsLeftToRounding(const OpCase& op_case) {
-  if (!op_case.op.starts_with("LSTM") && !op_case.op.starts_with("GRU")) {
-    return false;
-  }
+bool HasLargeNumbers(const OpCase& op_case) {
   constexpr double kLarge = 1e29;
   return std::ranges::any_of(op_case.inputs, [](const CaseInput& input) {
     return std::ranges::any_of(
         input.values, [](double value) { return std::abs(value) > kLarge; });
   });
+}
+
+// Whether an input with several elements holds one number only.
+bool HasEqualNumbers(const OpCase& op_case) {
+  return std::ranges::any_of(op_case.inputs, [](const CaseInput& input) {
+    return input.values.size() > 1 &&
+           std::ranges::all_of(input.values, [&](double value) {
+             return value == input.values[0];
+           });
+  });
+}
+
+// Whether rounding alone may change the results: those of a recurrent op,
+// where a sum of numbers so large that they cancel decides which way a gate
+// saturates, and gradients of attention, which cancel to zero where keys or
+// values are all the same or one score is far above the others.
+bool IsLeftToRounding(const OpCase& op_case) {
+  if (op_case.op.starts_with("LSTM") || op_case.op.starts_with("GRU")) {
+    return HasLargeNumbers(op_case);
+  }
+  return op_case.op == "AttentionGrad" &&
+         (HasLargeNumbers(op_case) || HasEqualNumbers(op_case));
 }
 
 // Runs a kernel of the provider, if it has one, over NaN and over zeros.

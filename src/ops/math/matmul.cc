@@ -37,24 +37,12 @@ void Permute(const OpNode& node, std::string_view name, Shape& shape,
   strides = steps;
 }
 
-MatrixStack ReadOperand(const OpNode& node, Shape shape, bool is_left,
-                        const OperandNames& names) {
-  const auto& [trans, trans_batch, perm] = names;
+// Rows are axis `row_axis` of the shape, columns the last; the other axes,
+// from `first_batch` on, are the batch.
+MatrixStack StackOf(const Shape& shape, const Dims& strides, size_t row_axis,
+                    size_t first_batch) {
   const size_t rank = shape.rank();
-  if (rank == 0) Fail(node, "multiplies no scalars");
   MatrixStack o;
-  Dims strides = Strides(shape);
-  Permute(node, perm, shape, strides);
-  if (rank == 1) {
-    o.is_vector = true;
-    (is_left ? o.columns : o.rows) = shape[0];
-    (is_left ? o.column_stride : o.row_stride) = 1;
-    return o;
-  }
-  // With trans_batch the rows are the outermost axis: [rows, batch..., k].
-  const bool rows_first = node.Int(trans_batch, 0) != 0;
-  const size_t row_axis = rows_first ? 0 : rank - 2;
-  const size_t first_batch = rows_first ? 1 : 0;
   o.rows = shape[row_axis];
   o.columns = shape[rank - 1];
   o.row_stride = strides[row_axis];
@@ -63,6 +51,27 @@ MatrixStack ReadOperand(const OpNode& node, Shape shape, bool is_left,
   for (size_t i = 0; i < rank - 2; ++i) {
     o.batch_strides[i] = strides[first_batch + i];
   }
+  return o;
+}
+
+MatrixStack ReadOperand(const OpNode& node, Shape shape, bool is_left,
+                        const OperandNames& names) {
+  const auto& [trans, trans_batch, perm] = names;
+  const size_t rank = shape.rank();
+  if (rank == 0) Fail(node, "multiplies no scalars");
+  Dims strides = Strides(shape);
+  Permute(node, perm, shape, strides);
+  if (rank == 1) {
+    MatrixStack o;
+    o.is_vector = true;
+    (is_left ? o.columns : o.rows) = shape[0];
+    (is_left ? o.column_stride : o.row_stride) = 1;
+    return o;
+  }
+  // With trans_batch the rows are the outermost axis: [rows, batch..., k].
+  const bool rows_first = node.Int(trans_batch, 0) != 0;
+  MatrixStack o =
+      StackOf(shape, strides, rows_first ? 0 : rank - 2, rows_first ? 1 : 0);
   if (node.Int(trans, 0) != 0) {
     std::swap(o.rows, o.columns);
     std::swap(o.row_stride, o.column_stride);
@@ -71,6 +80,15 @@ MatrixStack ReadOperand(const OpNode& node, Shape shape, bool is_left,
 }
 
 }  // namespace
+
+MatrixStack ReadStack(const OpNode& node, Shape shape, std::string_view perm) {
+  if (shape.rank() < 2) {
+    Fail(node, "wants matrices, not {}", shape.ToString());
+  }
+  Dims strides = Strides(shape);
+  Permute(node, perm, shape, strides);
+  return StackOf(shape, strides, shape.rank() - 2, 0);
+}
 
 MatrixProduct ReadProduct(const OpNode& node, const Shape& a, const Shape& b) {
   MatrixProduct p = {

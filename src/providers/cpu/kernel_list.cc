@@ -2,6 +2,7 @@
 #include "providers/cpu/kernel_list.h"
 
 #include "graph/graph.h"
+#include "providers/cpu/attention/kernels.h"
 #include "providers/cpu/conv/kernels.h"
 #include "providers/cpu/conv/reorder.h"
 #include "providers/cpu/gemm/kernels.h"
@@ -23,6 +24,10 @@ constexpr KernelEntry kKernels[] = {
     {kInternal, "MatMul", "gemm.matmul", ChooseMatMul},
     {kInternal, "Gemm", "gemm", ChooseFusedGemm},
     {kInternal, "GemmAccumulate", "gemm.accumulate", ChooseGemmAccumulate},
+
+    // Attention
+    {kInternal, "Attention", "attention", ChooseAttention},
+    {kInternal, "AttentionGrad", "attention", ChooseAttentionGrad},
 
     // Convolution
 #ifdef STROP_WITH_ONEDNN
