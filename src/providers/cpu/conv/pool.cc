@@ -91,19 +91,35 @@ class MaxPoolGradKernel final : public Kernel {
  private:
   void RunBlock(const KernelContext& context, int64_t n, int64_t block,
                 const float* dy, const int64_t* index, float* dx) const {
-    const int64_t size = BlockSize(plan_.layout);
     const int64_t lanes = RealLanes(plan_, block);
     const int64_t base = PlainOffset(plan_, n, block);
-    std::fill_n(dx, plan_.input_size * size, 0.0f);
-    for (int64_t o = 0; o < plan_.output_size; ++o) {
+    switch (plan_.layout) {
+      case Layout::kPlain:
+        return Scatter<1>(context, base, 1, dy, index, dx);
+      case Layout::kBlocked8:
+        return Scatter<8>(context, base, lanes, dy, index, dx);
+      case Layout::kBlocked16:
+        return Scatter<16>(context, base, lanes, dy, index, dx);
+    }
+  }
+
+  // A block of channels, of which `lanes` are there; the first of them begins
+  // at index `base`.
+  template <int64_t kBlock>
+  void Scatter(const KernelContext& context, int64_t base, int64_t lanes,
+               const float* dy, const int64_t* index, float* dx) const {
+    const int64_t input_size = plan_.input_size;
+    const int64_t output_size = plan_.output_size;
+    std::fill_n(dx, input_size * kBlock, 0.0f);
+    for (int64_t o = 0; o < output_size; ++o) {
       for (int64_t lane = 0; lane < lanes; ++lane) {
-        const int64_t at = index[o * size + lane];
-        const int64_t position = at - base - lane * plan_.input_size;
-        if (position < 0 || position >= plan_.input_size) [[unlikely]] {
+        const int64_t at = index[o * kBlock + lane];
+        const int64_t position = at - base - lane * input_size;
+        if (position < 0 || position >= input_size) [[unlikely]] {
           if (at == -1) continue;  // a window without a cell
           context.node().Fail("an index does not point into its own plane");
         }
-        dx[position * size + lane] += dy[o * size + lane];
+        dx[position * kBlock + lane] += dy[o * kBlock + lane];
       }
     }
   }

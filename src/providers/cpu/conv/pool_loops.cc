@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The loops of pooling over one block of channels: a vector holds the
-// channels of one position.
+// channels of one position. In a plain plane it holds neighbours of a row.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -12,6 +12,8 @@
 #define HWY_TARGET_INCLUDE "providers/cpu/conv/pool_loops.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+// After highway.h:
+#include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strop {
@@ -44,52 +46,203 @@ HWY_INLINE void ForEachCell(const PoolPlan& plan, const PoolSpan& a,
   }
 }
 
-// A NaN wins over all, as it must be seen; of equal values the first.
+// The greatest values so far and their positions. A NaN wins over all, as it
+// must be seen; of equal values the first.
+template <class D, bool kIndex>
+struct Greatest {
+  using Vec = hn::Vec<D>;
+  using Positions = hn::RebindToSigned<D>;
+
+  // `first`: the position where nothing is greater than -infinity.
+  HWY_INLINE explicit Greatest(int64_t first)
+      : best(hn::Set(D(), -std::numeric_limits<float>::infinity())),
+        best_at(hn::Set(Positions(), static_cast<int32_t>(first))) {}
+  HWY_INLINE void Add(Vec value, int64_t position) {
+    const Positions di;
+    const auto better = hn::Or(hn::Gt(value, best), hn::IsNaN(value));
+    best = hn::IfThenElse(better, value, best);
+    if constexpr (kIndex) {
+      best_at =
+          hn::IfThenElse(hn::RebindMask(di, better),
+                         hn::Set(di, static_cast<int32_t>(position)), best_at);
+    }
+  }
+
+  Vec best;
+  hn::Vec<Positions> best_at;
+};
+
+// Where a pool writes, and what it adds to the positions in a plane.
+struct MaxPoolTarget {
+  float* y;
+  int64_t* index;
+  int64_t index_base;
+};
+
+// Output o of a block of channels.
 template <int kBlock, bool kIndex>
-void MaxPoolLoop(const PoolPlan& plan, const float* x, float* y, int64_t* index,
-                 int64_t index_base, int64_t lanes) {
-  const hn::CappedTag<float, kBlock> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const size_t step = hn::Lanes(d);
+HWY_INLINE void MaxPoolWindow(const PoolPlan& plan, const PoolSpan& a,
+                              const PoolSpan& b, const PoolSpan& c,
+                              const float* x, int64_t o, int64_t lanes,
+                              const MaxPoolTarget& target) {
+  using Tag = hn::CappedTag<float, kBlock>;
+  const Tag d;
+  const hn::RebindToSigned<Tag> di;
+  const bool empty = a.count == 0 || b.count == 0 || c.count == 0;
+  const int64_t first = empty ? 0 : a.start + b.start + c.start;
+  HWY_ALIGN int32_t at[kBlock];
+  for (size_t v = 0; v < kBlock; v += hn::Lanes(d)) {
+    Greatest<Tag, kIndex> greatest(first);
+    ForEachCell(plan, a, b, c, [&](int64_t position) HWY_ATTR {
+      greatest.Add(hn::LoadU(d, x + position * kBlock + v), position);
+    });
+    hn::StoreU(greatest.best, d, target.y + o * kBlock + v);
+    if constexpr (kIndex) hn::Store(greatest.best_at, di, at + v);
+  }
+  if constexpr (kIndex) {
+    int64_t* to = target.index + o * kBlock;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      to[lane] =
+          empty ? -1 : target.index_base + lane * plan.input_size + at[lane];
+    }
+    for (int64_t lane = lanes; lane < kBlock; ++lane) to[lane] = 0;
+  }
+}
+
+template <int kBlock, bool kIndex>
+void MaxPoolLoop(const PoolPlan& plan, const float* x, int64_t lanes,
+                 const MaxPoolTarget& target) {
   ForEachWindow(plan, [&](const PoolSpan& a, const PoolSpan& b,
                           const PoolSpan& c, int64_t o) HWY_ATTR {
-    const bool empty = a.count == 0 || b.count == 0 || c.count == 0;
-    const int64_t first = empty ? 0 : a.start + b.start + c.start;
-    HWY_ALIGN int32_t at[kBlock];
-    for (size_t v = 0; v < kBlock; v += step) {
-      auto best = empty ? hn::Set(d, -std::numeric_limits<float>::infinity())
-                        : hn::LoadU(d, x + first * kBlock + v);
-      auto best_at = hn::Set(di, static_cast<int32_t>(first));
-      ForEachCell(plan, a, b, c, [&](int64_t position) HWY_ATTR {
-        const auto value = hn::LoadU(d, x + position * kBlock + v);
-        const auto better = hn::Or(hn::Gt(value, best), hn::IsNaN(value));
-        best = hn::IfThenElse(better, value, best);
-        if constexpr (kIndex) {
-          best_at = hn::IfThenElse(hn::RebindMask(di, better),
-                                   hn::Set(di, static_cast<int32_t>(position)),
-                                   best_at);
-        }
-      });
-      hn::StoreU(best, d, y + o * kBlock + v);
-      if constexpr (kIndex) hn::Store(best_at, di, at + v);
-    }
-    if constexpr (kIndex) {
-      int64_t* to = index + o * kBlock;
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        to[lane] = empty ? -1 : index_base + lane * plan.input_size + at[lane];
-      }
-      for (int64_t lane = lanes; lane < kBlock; ++lane) to[lane] = 0;
-    }
+    MaxPoolWindow<kBlock, kIndex>(plan, a, b, c, x, o, lanes, target);
   });
 }
+
+#if HWY_TARGET != HWY_SCALAR
+// A vector of x[position + lane * kStride]. Nothing is read beyond `size`, nor
+// before x if another cell of the first window lies there.
+template <int kStride, class D>
+HWY_INLINE hn::Vec<D> LoadStrided(D d, const float* x, int64_t position,
+                                  int64_t size) {
+  static_assert(kStride == 1 || kStride == 2);
+  const float* p = x + position;
+  if constexpr (kStride == 1) return hn::LoadU(d, p);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (position + 2 * lanes <= size) {
+    return hn::ConcatEven(d, hn::LoadU(d, p + lanes), hn::LoadU(d, p));
+  }
+  --p;
+  return hn::ConcatOdd(d, hn::LoadU(d, p + lanes), hn::LoadU(d, p));
+}
+
+// to[lane] = v[lane] + base
+template <class D, class V>
+HWY_INLINE void StoreIndices(D di, V v, int64_t base, int64_t* to) {
+  const hn::Half<D> half;
+  const hn::Rebind<int64_t, hn::Half<D>> wide;
+  const auto bases = hn::Set(wide, base);
+  const auto low = hn::PromoteTo(wide, hn::LowerHalf(half, v));
+  const auto high = hn::PromoteTo(wide, hn::UpperHalf(half, v));
+  hn::StoreU(hn::Add(low, bases), wide, to);
+  hn::StoreU(hn::Add(high, bases), wide, to + hn::Lanes(di) / 2);
+}
+
+// Outputs of neighbouring windows, one in each lane of D, from output o on,
+// whose window is (a, b, c).
+template <class D, int kStride, bool kIndex>
+HWY_INLINE void MaxPoolNeighbours(const PoolPlan& plan, const PoolSpan& a,
+                                  const PoolSpan& b, const PoolSpan& c,
+                                  const float* x, int64_t o,
+                                  const MaxPoolTarget& target) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  Greatest<D, kIndex> greatest(a.start + b.start + c.start);
+  ForEachCell(plan, a, b, c, [&](int64_t position) HWY_ATTR {
+    greatest.Add(LoadStrided<kStride>(d, x, position, plan.input_size),
+                 position);
+  });
+  hn::StoreU(greatest.best, d, target.y + o);
+  if constexpr (kIndex) {
+    const auto lane = hn::Mul(hn::Iota(di, 0), hn::Set(di, kStride));
+    StoreIndices(di, hn::Add(greatest.best_at, lane), target.index_base,
+                 target.index + o);
+  }
+}
+
+// A plain plane: a vector of D holds neighbours of a row where padding cuts
+// nothing off their windows, which are one vector at least.
+template <class D, int kStride, bool kIndex>
+void MaxPoolRows(const PoolPlan& plan, const float* x,
+                 const MaxPoolTarget& target) {
+  constexpr int64_t kLanes = hn::MaxLanes(D());
+  const PoolAxis& axis = plan.axes[2];
+  const auto count = static_cast<int64_t>(axis.outputs.size());
+  int64_t o = 0;
+  for (const PoolSpan& a : plan.axes[0].outputs) {
+    for (const PoolSpan& b : plan.axes[1].outputs) {
+      const bool empty = a.count == 0 || b.count == 0;
+      for (int64_t i = 0; i < count;) {
+        if (empty || i < axis.whole_first || i >= axis.whole_last) {
+          MaxPoolWindow<1, kIndex>(plan, a, b, axis.outputs[i], x, o + i, 1,
+                                   target);
+          ++i;
+          continue;
+        }
+        // The last vector may compute some outputs a second time.
+        i = std::min(i, axis.whole_last - kLanes);
+        MaxPoolNeighbours<D, kStride, kIndex>(plan, a, b, axis.outputs[i], x,
+                                              o + i, target);
+        i += kLanes;
+      }
+      o += count;
+    }
+  }
+}
+
+// With the vectors that a row fills.
+template <int kStride, bool kIndex>
+void MaxPoolStrided(const PoolPlan& plan, const float* x,
+                    const MaxPoolTarget& target) {
+  const int64_t whole = plan.axes[2].whole_last - plan.axes[2].whole_first;
+  if (whole >= HWY_LANES(float)) {
+    MaxPoolRows<FloatTag, kStride, kIndex>(plan, x, target);
+  } else if (whole >= 8) {
+    MaxPoolRows<hn::CappedTag<float, 8>, kStride, kIndex>(plan, x, target);
+  } else if (whole >= 4) {
+    MaxPoolRows<hn::CappedTag<float, 4>, kStride, kIndex>(plan, x, target);
+  } else {
+    MaxPoolLoop<1, kIndex>(plan, x, 1, target);
+  }
+}
+
+template <bool kIndex>
+void MaxPoolPlain(const PoolPlan& plan, const float* x,
+                  const MaxPoolTarget& target) {
+  const PoolAxis& axis = plan.axes[2];
+  if (axis.stride == 1) return MaxPoolStrided<1, kIndex>(plan, x, target);
+  if (axis.stride == 2 && axis.kernel > 1) {
+    return MaxPoolStrided<2, kIndex>(plan, x, target);
+  }
+  MaxPoolLoop<1, kIndex>(plan, x, 1, target);
+}
+#else
+template <bool kIndex>
+void MaxPoolPlain(const PoolPlan& plan, const float* x,
+                  const MaxPoolTarget& target) {
+  MaxPoolLoop<1, kIndex>(plan, x, 1, target);
+}
+#endif
 
 template <int kBlock>
 void MaxPool(const PoolPlan& plan, const float* x, float* y, int64_t* index,
              int64_t index_base, int64_t lanes) {
-  if (index) {
-    MaxPoolLoop<kBlock, true>(plan, x, y, index, index_base, lanes);
+  const MaxPoolTarget target = {y, index, index_base};
+  if constexpr (kBlock == 1) {
+    index ? MaxPoolPlain<true>(plan, x, target)
+          : MaxPoolPlain<false>(plan, x, target);
   } else {
-    MaxPoolLoop<kBlock, false>(plan, x, y, index, index_base, lanes);
+    index ? MaxPoolLoop<kBlock, true>(plan, x, lanes, target)
+          : MaxPoolLoop<kBlock, false>(plan, x, lanes, target);
   }
 }
 

@@ -26,6 +26,8 @@ PoolAxis MakeAxis(const ops::Window& w, size_t axis, bool include_pad,
                   int64_t pitch) {
   PoolAxis made;
   made.step = w.dilation[axis] * pitch;
+  made.stride = w.stride[axis] * pitch;
+  made.kernel = w.kernel[axis];
   made.outputs.clear();
   for (int64_t o = 0; o < w.output[axis]; ++o) {
     const int64_t start = o * w.stride[axis] - w.pad_begin[axis];
@@ -41,6 +43,13 @@ PoolAxis MakeAxis(const ops::Window& w, size_t axis, bool include_pad,
                                : span.count;
     made.outputs.push_back(span);
   }
+  const auto cut = [&](const PoolSpan& span) {
+    return span.count < w.kernel[axis];
+  };
+  const auto whole = std::ranges::find_if_not(made.outputs, cut);
+  const auto end = std::find_if(whole, made.outputs.end(), cut);
+  made.whole_first = whole - made.outputs.begin();
+  made.whole_last = end - made.outputs.begin();
   return made;
 }
 

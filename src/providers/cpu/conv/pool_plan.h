@@ -23,7 +23,11 @@ struct PoolSpan {
 
 struct PoolAxis {
   std::vector<PoolSpan> outputs = std::vector<PoolSpan>(1);
-  int64_t step = 0;  // from one cell to the next; positions count in a plane
+  int64_t step = 0;    // from one cell to the next; positions count in a plane
+  int64_t stride = 0;  // from one window to the next
+  int64_t kernel = 1;  // cells of a window that padding cuts nothing off
+  // The outputs with such windows.
+  int64_t whole_first = 0, whole_last = 1;
 };
 
 struct PoolPlan {
