@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution without groups on blocked outputs by loops over vectors of
-// filters (direct_loops.h). Unlike oneDNN's kernels it spends no time on
-// channels that pad the last block of the input.
+// Convolution without groups by loops over vectors of filters, or of outputs
+// in a row where filters are few (direct_loops.h, row_loops.h). Unlike oneDNN's
+// kernels it spends no time on channels that pad the last block of the input.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -12,6 +12,7 @@
 #include "providers/cpu/conv/direct_plan.h"
 #include "providers/cpu/conv/fused_conv.h"
 #include "providers/cpu/conv/kernels.h"
+#include "providers/cpu/conv/row_loops.h"
 
 namespace strop {
 namespace {
@@ -71,10 +72,16 @@ class DirectConvGrad final : public Kernel {
     }
     if (grad.has_dw) {
       dw_ = PlanForward(spec, x, dy);
-      run_weights_ = GetDirectWeights(dy);
+      if (dy == Layout::kPlain) {
+        run_weights_ = GetRowWeights();
+        lanes_ = GetRowLanes();
+      } else {
+        run_weights_ = GetDirectWeights(dy);
+      }
       parts_ = std::min<int64_t>(num_threads, spec.batch);
       images_ = ImagesAtATime(dw_, CeilDiv(spec.batch, parts_));
       sums_ = scratch_.AddFloats(parts_ * dw_plan().packed_count());
+      wide_sums_ = scratch_.AddFloats(parts_ * wide_count());
       dw_padded_ = scratch_.AddFloats(parts_ * padded_count());
     }
   }
@@ -104,6 +111,11 @@ class DirectConvGrad final : public Kernel {
     return dw_.padding.IsIdentity() ? 0 : images_ * dw_.padding.padded_count();
   }
 
+  // Floats of a part's sums while each of them is a vector.
+  int64_t wide_count() const {
+    return lanes_ == 1 ? 0 : lanes_ * dw_plan().packed_count();
+  }
+
   void RunDw(const KernelContext& context, bool overwrite) {
     float* sums = FloatsAt(context, sums_);
     const double cost = grad_.conv.flops() / static_cast<double>(parts_) / 60;
@@ -117,12 +129,15 @@ class DirectConvGrad final : public Kernel {
 
   void DwOfPart(const KernelContext& context, int64_t p, float* sum) const {
     float* padded = FloatsAt(context, dw_padded_) + p * padded_count();
+    float* sum_here =
+        lanes_ == 1 ? sum : FloatsAt(context, wide_sums_) + p * wide_count();
     const int64_t first = PartStart(grad_.conv.batch, parts_, p);
     const int64_t last = PartStart(grad_.conv.batch, parts_, p + 1);
     for (int64_t n = first; n < last; n += images_) {
       DwOfImages(context, n, std::min(n + images_, last),
-                 /*accumulate=*/n > first, padded, sum);
+                 /*accumulate=*/n > first, padded, sum_here);
     }
+    if (lanes_ > 1) FoldRowLanes(sum_here, dw_plan().packed_count(), sum);
   }
 
   // Images [first, last).
@@ -139,11 +154,14 @@ class DirectConvGrad final : public Kernel {
       images = padded;
       image_step = dw_.padding.padded_count();
     }
-    for (int64_t b = 0; b < plan.blocks(); b += 2) {
+    // Plain gradients are few: their sums stay in the cache as a whole.
+    const int64_t step = dy_layout_ == Layout::kPlain ? plan.blocks() : 2;
+    for (int64_t b = 0; b < plan.blocks(); b += step) {
+      const int64_t end = std::min(b + step, plan.blocks());
       for (int64_t i = 0; i < last - first; ++i) {
-        run_weights_(
-            plan, b, std::min(b + 2, plan.blocks()), images + i * image_step,
-            dy + i * plan.blocks() * plan.y_block(), accumulate || i > 0, sum);
+        run_weights_(plan, b, end, images + i * image_step,
+                     dy + i * plan.blocks() * plan.y_block(),
+                     accumulate || i > 0, sum);
       }
     }
   }
@@ -160,15 +178,9 @@ class DirectConvGrad final : public Kernel {
   DirectWeightsFunction run_weights_ = nullptr;
   int64_t parts_ = 0;   // of the batch
   int64_t images_ = 1;  // of a part at a time
-  size_t sums_ = 0, dw_padded_ = 0;
+  int64_t lanes_ = 1;   // of the vector that each gradient is summed in
+  size_t sums_ = 0, wide_sums_ = 0, dw_padded_ = 0;
 };
-
-// The blocks for a tensor of `channels` beside one that lies in `other`: 8
-// where half of a larger block would be padding.
-Layout BlocksFor(int64_t channels, Layout other) {
-  if (channels <= 8) return Layout::kBlocked8;
-  return other == Layout::kBlocked16 ? other : GetDirectLayout();
-}
 
 }  // namespace
 
@@ -179,7 +191,7 @@ KernelChoice ChooseDirectConv(const KernelRequest& request) {
   std::string reason = ConvDeclines(request, spec);
   if (reason.empty()) reason = DirectDeclines(spec);
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
-  const Layout y = BlocksFor(spec.filters, x.layout);
+  const Layout y = ForwardLayout(spec, x.layout);
   DirectPass pass = PlanForward(spec, x.layout, y);
   if (request.op.name == "FusedConv") {
     pass.plans[0].bounds = FusedBounds(request);
@@ -205,8 +217,8 @@ KernelChoice ChooseDirectConvGrad(const KernelRequest& request) {
   if (!reason.empty()) return KernelChoice::Decline(std::move(reason));
   // As the forward pass left them.
   const Layout x = request.inputs[1].layout;
-  const Layout dy = BlocksFor(grad.conv.filters, x);
-  const Layout dx = x == Layout::kPlain ? BlocksFor(grad.conv.channels, dy) : x;
+  const Layout dy = ForwardLayout(grad.conv, x);
+  const Layout dx = x == Layout::kPlain ? BackwardLayout(grad.conv, dy) : x;
   auto kernel =
       std::make_unique<DirectConvGrad>(grad, x, dx, dy, request.num_threads);
   KernelChoice choice;

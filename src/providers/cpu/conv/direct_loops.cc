@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "providers/cpu/conv/output_range.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "providers/cpu/conv/direct_loops.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -19,23 +21,10 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Sums that fit into the registers beside two vectors and a broadcast.
-#if STROP_AVX512 || HWY_TARGET == HWY_NEON
-constexpr int kSums = 28;
-#else
-constexpr int kSums = 12;
-#endif
+constexpr int kSums = kRegisters - 4;
 // Positions and terms that a tile may have, whatever the vectors.
 constexpr int kMostPositions = 14;
 constexpr int kMostTerms = kSums >= 16 ? 8 : 6;
-
-// Calls f(std::integral_constant<int, n>()) for n in [1, most].
-template <int most, class F>
-HWY_INLINE void WithConstant(int n, F&& f) {
-  if constexpr (most > 1) {
-    if (n < most) return WithConstant<most - 1>(n, f);
-  }
-  f(std::integral_constant<int, most>());
-}
 
 // One vector of a block is worked on at a time; two where a block has one.
 template <int kBlock>
@@ -46,29 +35,9 @@ struct Lanes {
   static constexpr int kVectors = kBlock / kSize;  // in a block
 };
 
-// Rows [h_first, h_last) of the outputs, and of each one part of `parts`.
-struct OutputRange {
-  int64_t h_first, h_last;
-  int64_t part, parts;
-
-  // Where of `count` equal units of a row the part begins and ends.
-  int64_t Begin(int64_t count) const { return count * part / parts; }
-  int64_t End(int64_t count) const { return count * (part + 1) / parts; }
-};
-
-// Calls body(range) for parts of the outputs that stay in the first level
-// cache while all that needs them passes by.
-template <class F>
-HWY_INLINE void ForEachRange(const DirectPlan& plan, F&& body) {
-  constexpr int64_t kPositions = 160;
-  const int64_t rows = std::max<int64_t>(1, kPositions / plan.output_w);
-  const int64_t parts = CeilDiv(plan.output_w, kPositions);
-  for (int64_t h = 0; h < plan.output_h; h += rows) {
-    for (int64_t part = 0; part < parts; ++part) {
-      body(OutputRange{h, std::min(h + rows, plan.output_h), part, parts});
-    }
-  }
-}
+// Ranges of so many outputs stay in the first level cache while all that
+// needs them passes by.
+constexpr int64_t kRangePositions = 160;
 
 // `positions` outputs of one row for `vectors` vectors of filters, whose
 // weights and outputs lie w_step and y_step apart.
@@ -171,7 +140,7 @@ template <int kBlock, int kStep>
 void ForwardBlocks(const DirectPlan& plan, int64_t first, int64_t last,
                    const float* x, const float* w, const float* bias,
                    float* y) {
-  ForEachRange(plan, [&](const OutputRange& range) HWY_ATTR {
+  ForEachRange(plan, kRangePositions, [&](const OutputRange& range) HWY_ATTR {
     ForwardRange<kBlock, kStep>(plan, range, first, last, x, w, bias, y);
   });
 }
@@ -230,7 +199,7 @@ template <int kBlock, int kStep, int vectors>
 void WeightsVectors(const DirectPlan& plan, const float* x, const float* dy,
                     int64_t y_step, bool accumulate, float* dw,
                     int64_t w_step) {
-  ForEachRange(plan, [&](const OutputRange& range) HWY_ATTR {
+  ForEachRange(plan, kRangePositions, [&](const OutputRange& range) HWY_ATTR {
     const auto tile = [&](auto terms, int64_t first) HWY_ATTR {
       WeightsTile<kBlock, kStep, vectors, terms>(
           plan, range, x, plan.offsets.data() + first, dy, y_step, accumulate,
@@ -322,19 +291,13 @@ Layout GetDirectLayout() { return HWY_DYNAMIC_DISPATCH(SelectDirectLayout)(); }
 
 namespace {
 
-// The elements [first, last) of an axis of the padded image that the image
-// gives.
-struct AxisRange {
-  int64_t first, last;
-  AxisRange(int64_t size, int64_t begin, int64_t read, int64_t padded)
-      : first(std::min(padded, begin > 0 ? CeilDiv(begin, read) : 0)),
-        last(std::clamp(size + begin > 0 ? CeilDiv(size + begin, read) : 0,
-                        first, padded)) {}
-};
-
 // to[i] = from[i * step], each of `block` floats.
 template <int64_t block>
 void CopyEach(const float* from, int64_t step, int64_t count, float* to) {
+  if (step == 1) {
+    std::copy_n(from, count * block, to);
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) {
     std::copy_n(from + i * step * block, block, to + i * block);
   }
@@ -388,14 +351,21 @@ void PadImage(const ImagePadding& p, const float* image, float* padded) {
   const int64_t block = BlockSize(p.layout);
   const int64_t to_block = BlockSize(p.padded_layout);
   const int64_t row = p.row(), plane = p.plane();
+  // Small planes are cleared as a whole, as that is quicker than row by row.
+  constexpr int64_t kSmallPlane = 2048;
+  const bool clear_planes =
+      plane <= kSmallPlane &&
+      !(covers && rows.first == 0 && rows.last == p.padded_h);
   for (int64_t start = 0; start < p.channels; start += block) {
     const int64_t lanes = std::min(block, p.channels - start);
+    const int64_t planes = CeilDiv(lanes, to_block);
     const float* from = image + start * p.height * p.width;
     float* to = padded + start / to_block * plane;
+    if (clear_planes) std::fill_n(to, planes * plane, 0.0f);
     for (int64_t h = 0; h < p.padded_h; ++h, to += row) {
       const bool inside = h >= rows.first && h < rows.last;
-      if (!inside || !covers) {
-        for (int64_t i = 0; i < CeilDiv(lanes, to_block); ++i) {
+      if (!clear_planes && (!inside || !covers)) {
+        for (int64_t i = 0; i < planes; ++i) {
           std::fill_n(to + i * plane, row, 0.0f);
         }
       }

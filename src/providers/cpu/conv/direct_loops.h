@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Direct convolution of one image. A vector holds filters: the output is
-// blocked. The input is first laid out with its padding (PadImages), so that
-// the loops know no borders:
+// Direct convolution of one image. A vector holds filters, and the output is
+// blocked; or it is plain, and a vector holds neighbours (row_loops.h). The
+// input is first laid out with its padding (PadImages), so that the loops know
+// no borders:
 //
 //   y[m][o] = bias[m] + sum over terms t of w[t][m] * x[offset[t] + o * step]
 //
 // A term is a pair of a channel and a tap of the kernel.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -18,6 +20,20 @@
 #include "providers/cpu/conv/fused_conv.h"
 
 namespace strop {
+
+// Terms [first, last) of a plan.
+struct TermRange {
+  int64_t first, last;
+};
+
+// Where the kernel's rows read: row i of it for the first row of outputs at
+// reads[i], for the next one `stride` further. Rows [first, last) of the padded
+// image are more than padding.
+struct KernelRows {
+  std::vector<int64_t> reads;
+  int64_t stride = 1;
+  int64_t first = 0, last = 0;
+};
 
 struct DirectPlan {
   Layout layout = Layout::kBlocked8;  // of the output
@@ -34,8 +50,13 @@ struct DirectPlan {
   // first filter lies in W, in which filters are filter_step apart.
   std::vector<int64_t> offsets, sources;
   int64_t filter_step = 0;
+  // Set where the terms of a row of the kernel lie side by side.
+  KernelRows rows;
   std::optional<Bounds> bounds;  // of an activation
 
+  // The terms of rows [first, last] of the outputs, all or without some that
+  // read padding only.
+  TermRange TermsOfRows(int64_t first, int64_t last) const;
   int64_t terms() const { return static_cast<int64_t>(offsets.size()); }
   int64_t block() const { return BlockSize(layout); }
   int64_t blocks() const { return CeilDiv(filters, block()); }
@@ -78,6 +99,16 @@ struct ImagePadding {
            read_h == 1 && read_w == 1 && phases == 1 && padded_h == height &&
            padded_w == width;
   }
+};
+
+// The elements [first, last) of an axis of the padded image that are no
+// padding.
+struct AxisRange {
+  int64_t first, last;
+  AxisRange(int64_t size, int64_t begin, int64_t read, int64_t padded)
+      : first(std::min(padded, begin > 0 ? CeilDiv(begin, read) : 0)),
+        last(std::clamp(size + begin > 0 ? CeilDiv(size + begin, read) : 0,
+                        first, padded)) {}
 };
 
 void PadImages(const ImagePadding& padding, const float* images, int64_t count,

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "providers/cpu/conv/row_loops.h"
+
 namespace strop {
 namespace {
 
@@ -127,26 +129,56 @@ struct WeightSteps {
   int64_t kernel_w;
 };
 
-// The channels of a block lie side by side, and so do their terms.
+// The terms of a block of channels, from `start` on, and row i of the kernel.
+// Channels of a block lie side by side, and so do their terms.
+void AddRowTerms(const ImagePadding& padding, int64_t start, const AxisTaps& h,
+                 size_t i, const AxisTaps& w, const WeightSteps& steps,
+                 DirectPlan& plan) {
+  const int64_t block = BlockSize(padding.padded_layout);
+  const int64_t end = std::min(start + block, padding.channels);
+  for (size_t j = 0; j < w.taps.size(); ++j) {
+    const int64_t column = w.reads[j] % padding.phases * padding.phase_w() +
+                           w.reads[j] / padding.phases;
+    const int64_t at = start / block * padding.plane() +
+                       h.reads[i] * padding.row() + column * block;
+    const int64_t tap = h.taps[i] * steps.kernel_w + w.taps[j];
+    for (int64_t c = start; c < end; ++c) {
+      plan.offsets.push_back(at + c - start);
+      plan.sources.push_back(c * steps.channel + tap);
+    }
+  }
+}
+
+// Blocks of channels follow each other as they lie in the image; for plain
+// outputs rows of the kernel do, so that some may be passed over.
 void AddTerms(const ImagePadding& padding, const AxisTaps& h, const AxisTaps& w,
               const WeightSteps& steps, DirectPlan& plan) {
   const int64_t block = BlockSize(padding.padded_layout);
-  for (int64_t start = 0; start < padding.channels; start += block) {
-    const int64_t end = std::min(start + block, padding.channels);
-    for (size_t i = 0; i < h.taps.size(); ++i) {
-      for (size_t j = 0; j < w.taps.size(); ++j) {
-        const int64_t column = w.reads[j] % padding.phases * padding.phase_w() +
-                               w.reads[j] / padding.phases;
-        const int64_t at = start / block * padding.plane() +
-                           h.reads[i] * padding.row() + column * block;
-        const int64_t tap = h.taps[i] * steps.kernel_w + w.taps[j];
-        for (int64_t c = start; c < end; ++c) {
-          plan.offsets.push_back(at + c - start);
-          plan.sources.push_back(c * steps.channel + tap);
-        }
+  const size_t kernel_h = h.taps.size();
+  if (plan.layout != Layout::kPlain) {
+    for (int64_t start = 0; start < padding.channels; start += block) {
+      for (size_t i = 0; i < kernel_h; ++i) {
+        AddRowTerms(padding, start, h, i, w, steps, plan);
       }
     }
+    return;
   }
+  for (size_t i = 0; i < kernel_h; ++i) {
+    for (int64_t start = 0; start < padding.channels; start += block) {
+      AddRowTerms(padding, start, h, i, w, steps, plan);
+    }
+  }
+}
+
+// What plan.rows says where AddTerms let it be.
+KernelRows MakeKernelRows(const ImagePadding& padding, const AxisTaps& h,
+                          int64_t h_stride) {
+  const AxisRange inside(padding.height, padding.begin_h, padding.read_h,
+                         padding.padded_h);
+  return {.reads = h.reads,
+          .stride = h_stride,
+          .first = inside.first,
+          .last = inside.last};
 }
 
 // Rows without a gap between them are one long row.
@@ -157,6 +189,7 @@ void JoinRows(DirectPlan& plan) {
   }
   plan.output_w *= plan.output_h;
   plan.output_h = 1;
+  plan.rows = {};
 }
 
 DirectPlan MakePlan(Layout written, int64_t filters, int64_t width,
@@ -176,6 +209,9 @@ DirectPlan MakePlan(Layout written, int64_t filters, int64_t width,
   plan.x_row = h_stride * padding.row();
   plan.filter_step = steps.filter;
   AddTerms(padding, h, w, steps, plan);
+  if (written == Layout::kPlain) {
+    plan.rows = MakeKernelRows(padding, h, h_stride);
+  }
   JoinRows(plan);
   return plan;
 }
@@ -197,6 +233,21 @@ int64_t DirectPass::packed_count() const {
   return count;
 }
 
+TermRange DirectPlan::TermsOfRows(int64_t first, int64_t last) const {
+  const auto count = static_cast<int64_t>(rows.reads.size());
+  if (count == 0) return {0, terms()};
+  // Rows of the kernel read one further down, or up, than the one before.
+  const auto reads_padding = [&](int64_t i) {
+    const int64_t read = rows.reads[static_cast<size_t>(i)];
+    return last * rows.stride + read < rows.first ||
+           first * rows.stride + read >= rows.last;
+  };
+  int64_t begin = 0, end = count;
+  while (begin < end && reads_padding(begin)) ++begin;
+  while (begin < end && reads_padding(end - 1)) --end;
+  return {begin * terms() / count, end * terms() / count};
+}
+
 std::string DirectDeclines(const ConvSpec& spec) {
   if (spec.groups != 1) return "groups";
   if (spec.window.rank > 2) return "more than 2 spatial axes";
@@ -211,9 +262,55 @@ bool DirectBeatsBlocks(const ConvSpec& spec, int64_t block) {
   return (pads_x || spec.filters <= 8) && DirectDeclines(spec).empty();
 }
 
-DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y) {
+namespace {
+
+// Of the vectors that the loops over rows compute, the part that is used; 0
+// where they do not serve.
+double FilledByRows(const DirectPass& pass) {
+  double filled = 1;
+  for (const DirectPlan& plan : pass.plans) {
+    if (plan.y_step != 1) return 0;
+    filled = std::min(
+        filled, static_cast<double>(plan.output_w) /
+                    static_cast<double>(RoundUp(plan.output_w, GetRowLanes())));
+  }
+  return filled;
+}
+
+// `by_rows`: a pass that writes a plain tensor of `channels`, of which the
+// blocks of a vector hold at least 8. `other`: what the pass reads.
+Layout FillingLayout(int64_t channels, const DirectPass& by_rows,
+                     Layout other) {
+  constexpr int64_t kBlock = 8;
+  if (channels > kBlock) {
+    return other == Layout::kBlocked16 ? other : GetDirectLayout();
+  }
+  const int64_t lanes = std::max(kBlock, GetRowLanes());
+  const double filled =
+      static_cast<double>(channels) / static_cast<double>(lanes);
+  return FilledByRows(by_rows) > filled ? Layout::kPlain : Layout::kBlocked8;
+}
+
+}  // namespace
+
+Layout ForwardLayout(const ConvSpec& spec, Layout x) {
+  return FillingLayout(spec.filters, PlanForward(spec, x, Layout::kPlain), x);
+}
+
+Layout BackwardLayout(const ConvSpec& spec, Layout dy) {
+  return FillingLayout(spec.channels, PlanBackward(spec, Layout::kPlain, dy),
+                       dy);
+}
+
+namespace {
+
+// The passes; rows of the padded image are made longer by `more_columns`.
+DirectPass ForwardPass(const ConvSpec& spec, Layout x, Layout y,
+                       int64_t more_columns) {
   const ImageAxes axes(spec.window);
-  const AxisPlan h = ForwardAxis(axes.h), w = ForwardAxis(axes.w);
+  const AxisPlan h = ForwardAxis(axes.h);
+  AxisPlan w = ForwardAxis(axes.w);
+  w.padded.size += more_columns * w.padded.phases;
   DirectPass pass;
   pass.padding = MakePadding(x, y, spec.channels, axes.h.input, axes.w.input,
                              h.padded, w.padded);
@@ -228,9 +325,12 @@ DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y) {
   return pass;
 }
 
-DirectPass PlanBackward(const ConvSpec& spec, Layout x, Layout dy) {
+DirectPass BackwardPass(const ConvSpec& spec, Layout x, Layout dy,
+                        int64_t more_columns) {
   const ImageAxes axes(spec.window);
-  const AxisPlan h = BackwardAxis(axes.h), w = BackwardAxis(axes.w);
+  const AxisPlan h = BackwardAxis(axes.h);
+  AxisPlan w = BackwardAxis(axes.w);
+  w.padded.size += more_columns;
   DirectPass pass;
   pass.padding = MakePadding(dy, x, spec.filters, axes.h.output, axes.w.output,
                              h.padded, w.padded);
@@ -246,6 +346,33 @@ DirectPass PlanBackward(const ConvSpec& spec, Layout x, Layout dy) {
     }
   }
   return pass;
+}
+
+// What rows of `width` outputs lack of the vectors that row_loops.h reads.
+int64_t MissingColumns(const DirectPass& pass, int64_t width) {
+  for (const DirectPlan& plan : pass.plans) {
+    const bool by_rows = plan.layout == Layout::kPlain;
+    if (by_rows && plan.output_w < GetRowLanes()) {
+      return std::max<int64_t>(0, GetRowLanes() - width);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y) {
+  DirectPass pass = ForwardPass(spec, x, y, 0);
+  const int64_t width = spec.window.output[spec.window.rank - 1];
+  const int64_t missing = MissingColumns(pass, width);
+  return missing == 0 ? pass : ForwardPass(spec, x, y, missing);
+}
+
+DirectPass PlanBackward(const ConvSpec& spec, Layout x, Layout dy) {
+  DirectPass pass = BackwardPass(spec, x, dy, 0);
+  const int64_t width = spec.window.input[spec.window.rank - 1];
+  const int64_t missing = MissingColumns(pass, width);
+  return missing == 0 ? pass : BackwardPass(spec, x, dy, missing);
 }
 
 namespace {
@@ -339,7 +466,8 @@ DirectRunner::DirectRunner(const DirectPass& pass, int64_t batch,
                            int num_threads)
     : pass_(pass), batch_(batch) {
   const DirectPlan& plan = pass.plans[0];
-  run_ = GetDirectForward(plan.layout);
+  run_ = plan.layout == Layout::kPlain ? GetRowForward()
+                                       : GetDirectForward(plan.layout);
   if (batch < num_threads) block_parts_ = CeilDiv<int64_t>(plan.blocks(), 2);
   parts_ = std::min<int64_t>(num_threads, batch * block_parts_);
   images_ = block_parts_ == 1

@@ -27,6 +27,12 @@ std::string DirectDeclines(const ConvSpec& spec);
 // channels as well, since not even one block is full.
 bool DirectBeatsBlocks(const ConvSpec& spec, int64_t block);
 
+// The layout for the output of PlanForward from X in layout `x`, and for that
+// of PlanBackward from dY in layout `dy` where no producer of X chose one: what
+// fills the vectors best.
+Layout ForwardLayout(const ConvSpec& spec, Layout x);
+Layout BackwardLayout(const ConvSpec& spec, Layout dy);
+
 // Y from X; the gradient of W reads X in the same way. One plan.
 DirectPass PlanForward(const ConvSpec& spec, Layout x, Layout y);
 // dX from dY. With strides there is a plan for each of the sets of elements
