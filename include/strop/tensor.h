@@ -158,6 +158,7 @@ class STROP_EXPORT Tensor {
 };
 
 // A tensor that owns its memory, aligned to 64 bytes. Movable; Clone copies.
+// Of a large one that is new, only pages that are written take memory.
 class STROP_EXPORT OwnedTensor {
  public:
   OwnedTensor() = default;  // undefined type, no memory
@@ -188,7 +189,12 @@ class STROP_EXPORT OwnedTensor {
  private:
   struct STROP_EXPORT Free {
     void operator()(void* p) const;
+    // What calloc gave, around the memory; null where operator new made it.
+    void* block;
   };
+  // Null where there is no memory.
+  static std::unique_ptr<void, Free> AllocateZeros(size_t bytes);
+
   std::unique_ptr<void, Free> memory_;
   size_t capacity_ = 0;
   Tensor view_;

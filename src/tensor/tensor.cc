@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "base/machine.h"
 #include "base/throw.h"
@@ -16,6 +19,8 @@ namespace strop {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// From here on the system gives pages of their own, which are zero already.
+constexpr size_t kLargeBytes = size_t{1} << 20;
 
 struct TypeFacts {
   const char* name;
@@ -108,7 +113,29 @@ OwnedTensor::OwnedTensor(const Tensor& source) {
 }
 
 void OwnedTensor::Free::operator()(void* p) const {
-  ::operator delete (p, std::align_val_t{kAlignment});
+  if (block) {
+    std::free(block);
+  } else {
+    ::operator delete (p, std::align_val_t{kAlignment});
+  }
+}
+
+std::unique_ptr<void, OwnedTensor::Free> OwnedTensor::AllocateZeros(
+    size_t bytes) {
+  if (bytes < kLargeBytes) {
+    void* const memory =
+        ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow);
+    if (memory) std::memset(memory, 0, bytes);
+    return {memory, Free{.block = nullptr}};
+  }
+  // calloc writes nothing into pages that come fresh from the system: they are
+  // zero, and take no memory until something is written. It aligns less than
+  // is wanted here.
+  size_t space = bytes + kAlignment;
+  void* const block = std::calloc(space, 1);
+  void* memory = block;
+  if (block) std::align(kAlignment, bytes, memory, space);
+  return {memory, Free{.block = block}};
 }
 
 void OwnedTensor::Resize(DataType type, const Shape& shape) {
@@ -132,15 +159,13 @@ void OwnedTensor::Resize(DataType type, const Shape& shape) {
     const size_t lines =
         std::max<size_t>((count * size + kAlignment - 1) / kAlignment, 1);
     const size_t bytes = lines * kAlignment;
-    void* const memory =
-        ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow);
+    auto memory = AllocateZeros(bytes);
     if (!memory) {
       Throw(ErrorCode::kOutOfMemory,
             "no memory for a tensor of {} {}: {} bytes", DataTypeName(type),
             shape.ToString(), bytes);
     }
-    std::memset(memory, 0, bytes);
-    memory_.reset(memory);
+    memory_ = std::move(memory);
     capacity_ = bytes;
   }
   view_ = Tensor(type, shape, memory_.get());

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/resident_bytes.h"
+
 namespace strop {
 namespace {
 
@@ -118,13 +120,36 @@ TEST(Tensor, RefusesAnotherType) {
 }
 
 TEST(OwnedTensor, StartsAlignedAndZero) {
-  for (int64_t n : {0, 1, 63, 1000}) {
+  for (int64_t n : {0, 1, 63, 1000, 1 << 18, 300'001}) {
     const OwnedTensor tensor(DataType::kInt32, Shape{n});
     EXPECT_NE(tensor.view().data(), nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.view().data()) % 64, 0u);
     ASSERT_EQ(tensor.values<int32_t>().size(), static_cast<size_t>(n));
     for (int32_t x : tensor.values<int32_t>()) ASSERT_EQ(x, 0);
   }
+}
+
+TEST(OwnedTensor, StartsZeroInMemoryThatWasUsedBefore) {
+  for (int64_t n : {1000, 1 << 18, 300'001, 10'000'000}) {
+    for (int i = 0; i < 3; ++i) {
+      OwnedTensor tensor(DataType::kInt32, Shape{n});
+      for (int32_t& x : tensor.values<int32_t>()) {
+        ASSERT_EQ(x, 0);
+        x = -1;
+      }
+    }
+  }
+}
+
+TEST(OwnedTensor, TakesNoMemoryUntilItIsWritten) {
+  constexpr int64_t kBytes = 256 << 20;
+  const auto before = ResidentBytes();
+  if (!before) GTEST_SKIP() << "this system does not tell resident memory";
+  const OwnedTensor tensor(DataType::kUint8, Shape{kBytes});
+  for (int64_t i = 0; i < kBytes; i += 64) {
+    ASSERT_EQ(tensor.values<uint8_t>()[static_cast<size_t>(i)], 0);
+  }
+  EXPECT_LT(*ResidentBytes(), *before + kBytes / 4);
 }
 
 TEST(OwnedTensor, CopiesOnCloneAndNotOnMove) {

@@ -2,6 +2,8 @@
 //
 // A step allocates nothing once its plan is made; oneDNN may, but gives all
 // of it back. A program of its own, because it replaces operator new to count.
+// Large tensors are made by calloc; on Linux the linker brings Strop's calls
+// of it here.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,18 @@
 #include <cstring>
 #include <new>
 
+#include "strop/tensor.h"
 #include "training/golden.h"
+
+#ifdef STROP_WRAPS_CALLOC
+// Names that the linker gives.
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" {
+void* __real_calloc(std::size_t count, std::size_t size);
+void __real_free(void* memory);
+}
+// NOLINTEND(bugprone-reserved-identifier)
+#endif
 
 namespace {
 
@@ -40,10 +53,29 @@ void* Allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
 
 void Free(void* memory) {
   if (counting && memory != nullptr) --live_blocks;
+#ifdef STROP_WRAPS_CALLOC
+  __real_free(memory);
+#else
   std::free(memory);
+#endif
 }
 
 }  // namespace
+
+#ifdef STROP_WRAPS_CALLOC
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" {
+void* __wrap_calloc(std::size_t count, std::size_t size) {
+  if (counting) {
+    ++live_blocks;
+    ++allocations;
+  }
+  return __real_calloc(count, size);
+}
+void __wrap_free(void* memory) { Free(memory); }
+}
+// NOLINTEND(bugprone-reserved-identifier)
+#endif
 
 void* operator new(std::size_t bytes) {
   return Allocate(bytes, alignof(std::max_align_t),
@@ -114,6 +146,18 @@ TEST(Allocations, AreCounted) {
   EXPECT_EQ(allocations, 1);
   EXPECT_EQ(live_blocks, 0);
 }
+
+#ifdef STROP_WRAPS_CALLOC
+TEST(Allocations, OfLargeTensorsAreCounted) {
+  allocations = 0;
+  live_blocks = 0;
+  counting = true;
+  { const OwnedTensor tensor(DataType::kUint8, Shape{8 << 20}); }
+  counting = false;
+  EXPECT_EQ(allocations, 1);
+  EXPECT_EQ(live_blocks, 0);
+}
+#endif
 
 class Allocations
     : public testing::TestWithParam<std::tuple<const char*, int>> {};
