@@ -26,6 +26,17 @@ void AddRow(const float* x, float* y, int64_t n) {
   Map(x, y, y, n, [](auto, auto u, auto v) HWY_ATTR { return hn::Add(u, v); });
 }
 
+// x = 0
+void SetZero(float* x, int64_t n) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    if (!IsZero(hn::LoadU(d, x + i))) hn::StoreU(hn::Zero(d), d, x + i);
+  }
+  std::fill(x + i, x + n, 0.0f);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace strop
 HWY_AFTER_NAMESPACE();
@@ -35,6 +46,7 @@ namespace strop {
 namespace {
 
 HWY_EXPORT(AddRow);
+HWY_EXPORT(SetZero);
 
 // shape, indices, dY -> dX, or, accumulating, indices, dY, buffer, overwrite.
 class GatherGradKernel final : public Kernel {
@@ -53,12 +65,11 @@ class GatherGradKernel final : public Kernel {
     float* dx = static_cast<float*>(sums.data());
     const bool accumulate = accumulates_ && !context.scalar<bool>(3);
     if (!accumulate) {
-      context.ParallelFor(
-          sizes_.outer * sizes_.size * sizes_.inner, 0.1,
-          [=](int64_t begin, int64_t end) {
-            std::memset(dx + begin, 0,
-                        static_cast<size_t>(end - begin) * sizeof(float));
-          });
+      context.ParallelFor(sizes_.outer * sizes_.size * sizes_.inner, 0.1,
+                          [=](int64_t begin, int64_t end) {
+                            HWY_DYNAMIC_DISPATCH(SetZero)
+                            (dx + begin, end - begin);
+                          });
     }
     // Several indices may name one row. Each thread therefore takes columns
     // of all rows, and adds in the order of the indices.

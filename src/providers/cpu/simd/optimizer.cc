@@ -29,17 +29,43 @@ void AddTo(const float* x, float* y, int64_t n) {
   Map(x, y, y, n, [](auto, auto u, auto v) HWY_ATTR { return hn::Add(v, u); });
 }
 
+// y[i] = op(d, x[i], y[i]), where that leaves y as it was for an x of zero
+// (not -0). Whole vectors of such an x leave y untouched.
+template <class Op>
+HWY_INLINE void UpdateWhereNonzero(const float* x, float* y, int64_t n, Op op) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    if (!IsZero(v)) hn::StoreU(op(d, v, hn::LoadU(d, y + i)), d, y + i);
+  }
+  Map(x + i, y + i, y + i, n - i, op);
+}
+
 // w -= rate * g
 void SgdStep(float rate, const float* g, float* w, int64_t n) {
-  const auto r = hn::Set(FloatTag(), rate);
-  Map(g, w, w, n,
-      [=](auto, auto u, auto v) HWY_ATTR { return hn::NegMulAdd(r, u, v); });
+  const FloatTag d;
+  const auto r = hn::Set(d, rate);
+  const auto step = [=](auto, auto u, auto v)
+                        HWY_ATTR { return hn::NegMulAdd(r, u, v); };
+  if (IsZero(hn::Mul(r, hn::Zero(d)))) {
+    UpdateWhereNonzero(g, w, n, step);
+  } else {  // negative, infinite or NaN
+    Map(g, w, w, n, step);
+  }
 }
 
 // x *= factor
 void Scale(float factor, float* x, int64_t n) {
-  const auto f = hn::Set(FloatTag(), factor);
-  Map(x, x, n, [=](auto, auto v) HWY_ATTR { return hn::Mul(f, v); });
+  const FloatTag d;
+  const auto f = hn::Set(d, factor);
+  const auto scale = [=](auto, auto v, auto) HWY_ATTR { return hn::Mul(f, v); };
+  if (IsZero(hn::Mul(f, hn::Zero(d)))) {
+    UpdateWhereNonzero(x, x, n, scale);
+  } else {  // negative or NaN, which spreads
+    Map(x, x, x, n, scale);
+  }
 }
 
 // A chunk's sum of squares; its length bounds the error of the float sums.
@@ -64,32 +90,38 @@ double SumOfSquares(const float* x, int64_t n) {
       d, hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]))));
 }
 
-struct AdamWState {
-  FloatVec w, m, v;
+struct AdamWUpdate {
+  FloatVec m, v, step;
 };
 
 // One vector of
-//   w -= rate * weight_decay * w                         (mode 0)
 //   m = alpha m + (1 - alpha) g
 //   v = beta v + (1 - beta) g^2
-//   w -= step_size * m / (sqrt(v / v_correction) + epsilon)
-//   w -= rate * weight_decay * w                         (mode 1)
-template <bool decay_first>
-HWY_INLINE AdamWState AdamWVector(const AdamWStep& s, AdamWState x,
-                                  FloatVec g) {
+//   step = step_size * m / (sqrt(v / v_correction) + epsilon)
+HWY_INLINE AdamWUpdate MakeUpdate(const AdamWStep& s, FloatVec g, FloatVec m,
+                                  FloatVec v) {
   const FloatTag d;
-  const auto decay = hn::Set(d, s.decay);
-  if (decay_first) x.w = hn::NegMulAdd(decay, x.w, x.w);
-  x.m = hn::MulAdd(hn::Set(d, s.alpha), x.m,
-                   hn::Mul(hn::Set(d, s.one_minus_alpha), g));
-  x.v = hn::MulAdd(hn::Set(d, s.beta), x.v,
-                   hn::Mul(hn::Set(d, s.one_minus_beta), hn::Mul(g, g)));
-  const auto root = hn::Sqrt(hn::Mul(x.v, hn::Set(d, s.v_factor)));
-  const auto step = hn::Div(hn::Mul(hn::Set(d, s.step_size), x.m),
+  m = hn::MulAdd(hn::Set(d, s.alpha), m,
+                 hn::Mul(hn::Set(d, s.one_minus_alpha), g));
+  v = hn::MulAdd(hn::Set(d, s.beta), v,
+                 hn::Mul(hn::Set(d, s.one_minus_beta), hn::Mul(g, g)));
+  const auto root = hn::Sqrt(hn::Mul(v, hn::Set(d, s.v_factor)));
+  const auto step = hn::Div(hn::Mul(hn::Set(d, s.step_size), m),
                             hn::Add(root, hn::Set(d, s.epsilon)));
-  x.w = hn::Sub(x.w, step);
-  if (!decay_first) x.w = hn::NegMulAdd(decay, x.w, x.w);
-  return x;
+  return {m, v, step};
+}
+
+// One vector of
+//   w -= rate * weight_decay * w    (mode 0)
+//   w -= step
+//   w -= rate * weight_decay * w    (mode 1)
+template <bool decay_first>
+HWY_INLINE FloatVec Descend(const AdamWStep& s, FloatVec w, FloatVec step) {
+  const auto decay = hn::Set(FloatTag(), s.decay);
+  if (decay_first) w = hn::NegMulAdd(decay, w, w);
+  w = hn::Sub(w, step);
+  if (!decay_first) w = hn::NegMulAdd(decay, w, w);
+  return w;
 }
 
 // The numbers come by value: the stores cannot change them, so they stay in
@@ -99,23 +131,34 @@ void AdamWChunk(AdamWStep s, const float* g, float* w, float* m, float* v,
                 int64_t n) {
   const FloatTag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  const AdamWUpdate of_zero = MakeUpdate(s, zero, zero, zero);
+  // Not where a number of the step is negative, infinite or NaN.
+  const bool zero_stays = IsZero(of_zero.m) && IsZero(of_zero.v);
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const AdamWState x = AdamWVector<decay_first>(
-        s, {hn::LoadU(d, w + i), hn::LoadU(d, m + i), hn::LoadU(d, v + i)},
-        hn::LoadU(d, g + i));
-    hn::StoreU(x.w, d, w + i);
+    const auto g_i = hn::LoadU(d, g + i);
+    const auto m_i = hn::LoadU(d, m + i);
+    const auto v_i = hn::LoadU(d, v + i);
+    const auto before = hn::LoadU(d, w + i);
+    if (zero_stays && IsZero(hn::Or(g_i, hn::Or(m_i, v_i)))) {
+      const auto after = Descend<decay_first>(s, before, of_zero.step);
+      // Without decay only -0 and infinities change.
+      if (s.decay != 0 || !SameBits(before, after)) hn::StoreU(after, d, w + i);
+      continue;
+    }
+    const AdamWUpdate x = MakeUpdate(s, g_i, m_i, v_i);
+    hn::StoreU(Descend<decay_first>(s, before, x.step), d, w + i);
     hn::StoreU(x.m, d, m + i);
     hn::StoreU(x.v, d, v + i);
   }
   if (i < n) {
     const size_t rest = static_cast<size_t>(n - i);
-    const AdamWState x = AdamWVector<decay_first>(
-        s,
-        {LoadTail(d, w + i, rest), LoadTail(d, m + i, rest),
-         LoadTail(d, v + i, rest)},
-        LoadTail(d, g + i, rest));
-    StoreTail(x.w, d, w + i, rest);
+    const AdamWUpdate x =
+        MakeUpdate(s, LoadTail(d, g + i, rest), LoadTail(d, m + i, rest),
+                   LoadTail(d, v + i, rest));
+    StoreTail(Descend<decay_first>(s, LoadTail(d, w + i, rest), x.step), d,
+              w + i, rest);
     StoreTail(x.m, d, m + i, rest);
     StoreTail(x.v, d, v + i, rest);
   }

@@ -49,6 +49,19 @@ HWY_INLINE void StoreTail(FloatVec v, FloatTag d, float* p, size_t n) {
 #endif
 }
 
+// Whether all lanes have the same bits: 0 and -0 have not, equal NaNs have.
+HWY_INLINE bool SameBits(FloatVec a, FloatVec b) {
+  const hn::RebindToUnsigned<FloatTag> d;
+  return hn::AllTrue(d, hn::Eq(hn::BitCast(d, a), hn::BitCast(d, b)));
+}
+
+// Whether all lanes are zero, none of them -0: what writes such a vector where
+// it may be already looks first. A batch names few rows of an embedding; the
+// rest of its gradient is zero, and so are the moments of rows that no batch
+// has named yet. New memory that is only read takes none, and is read from the
+// cache (OwnedTensor).
+HWY_INLINE bool IsZero(FloatVec x) { return SameBits(x, hn::Zero(FloatTag())); }
+
 // A NaN stays one; where the bounds cross, the upper one wins.
 template <class V>
 HWY_INLINE V ClipKeepingNan(V v, V low, V high) {
