@@ -3,10 +3,13 @@
 // Reads checkpoint files, whoever wrote them. The FlatBuffers verifier makes
 // sure that offsets stay inside the file; everything else that a field may
 // claim is checked here, before memory is taken for it.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,9 +66,23 @@ std::string Quote(std::string_view name) {
   return fmt::format("\"{}...\"", name.substr(0, kLongest));
 }
 
+// Copies into new memory, which is zero. Zeros are not written: moments of rows
+// that no batch has named take no memory (OwnedTensor).
+void CopyNonzero(std::span<const std::byte> source, std::byte* target) {
+  constexpr size_t kPiece = 1024;
+  static constexpr std::array<std::byte, kPiece> kZeros = {};
+  while (!source.empty()) {
+    const size_t size = std::min(kPiece, source.size());
+    if (std::memcmp(source.data(), kZeros.data(), size) != 0) {
+      std::memcpy(target, source.data(), size);
+    }
+    source = source.subspan(size);
+    target += size;
+  }
+}
+
 void CopyValues(const StoredTensor& source, const Tensor& target) {
-  if (source.bytes.empty()) return;
-  std::memcpy(target.data(), source.bytes.data(), source.bytes.size());
+  CopyNonzero(source.bytes, target.bytes().data());
   if (source.info.type != DataType::kBool) return;
   // A C++ bool must be 0 or 1.
   for (std::byte& value : target.bytes()) {

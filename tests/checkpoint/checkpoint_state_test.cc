@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "base/memory_file_system.h"
+#include "base/resident_bytes.h"
 #include "checkpoint/checkpoint_file.h"
+#include "checkpoint/checkpoint_format.h"
 #include "checkpoint/parameter_store.h"
 
 namespace strop {
@@ -184,6 +188,33 @@ TEST(CheckpointState, ABufferMayStartAnywhere) {
         std::span(bytes).subspan(shift), world.environment);
     EXPECT_THAT(FloatValues(state.ParameterValue("f")), ElementsAre(0.5f));
   }
+}
+
+TEST(CheckpointState, ZerosOfTheFileTakeNoMemory) {
+  constexpr size_t kCount = 16 << 20;
+  const World world;
+  ParameterStore store(world.environment);
+  const TensorBlock& block = store.groups["group0"].blocks.emplace_back(
+      std::vector<TensorInfo>{{DataType::kFloat32, Shape{kCount}}});
+  const auto saved = block.tensors()[0].values<float>();
+  saved[0] = 1;
+  saved[kCount / 2 + 7] = -0.f;
+  saved[kCount - 1] = 3;
+  store.groups["group0"].parameters["w"].emplace("momentum0",
+                                                 block.tensors()[0]);
+  const SerializedCheckpoint file =
+      SerializeCheckpoint(store, /*include_optimizer_state=*/true);
+
+  const auto before = ResidentBytes();
+  const ParameterStore loaded =
+      ParseCheckpoint(file.bytes, /*path=*/{}, world.environment);
+  const auto after = ResidentBytes();
+
+  const Tensor& moment =
+      loaded.groups.at("group0").parameters.at("w").at("momentum0");
+  EXPECT_EQ(std::memcmp(moment.data(), saved.data(), saved.size_bytes()), 0);
+  if (!before) GTEST_SKIP() << "this system does not tell resident memory";
+  EXPECT_LT(*after, *before + saved.size_bytes() / 4);
 }
 
 TEST(CheckpointState, LoadNamesTheFile) {

@@ -3,7 +3,6 @@
 // GatherGrad: rows of dY are added to the rows of dX that the indices name;
 // and GatherGradAccumulate, which adds them to a gradient buffer.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
 #include "base/round.h"
