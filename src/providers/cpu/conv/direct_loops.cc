@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 // After highway.h:
 #include "providers/cpu/conv/unroll-inl.h"
+#include "providers/cpu/simd/transpose-inl.h"
 #include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -277,6 +278,7 @@ namespace {
 HWY_EXPORT(SelectDirectForward);
 HWY_EXPORT(SelectDirectWeights);
 HWY_EXPORT(SelectDirectLayout);
+HWY_EXPORT(TransposeBlock);
 }  // namespace
 
 DirectForwardFunction GetDirectForward(Layout layout) {
@@ -308,12 +310,8 @@ void CopyEach(const float* from, int64_t step, int64_t count, float* to) {
 void PadColumns(const ImagePadding& p, int64_t lanes, const float* from,
                 int64_t step, int64_t count, float* to) {
   if (p.padded_layout != p.layout) {
-    const int64_t block = BlockSize(p.layout), plane = p.plane();
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      for (int64_t i = 0; i < count; ++i) {
-        to[lane * plane + i] = from[i * step * block + lane];
-      }
-    }
+    HWY_DYNAMIC_DISPATCH(TransposeBlock)
+    (from, step * BlockSize(p.layout), count, lanes, to, p.plane());
     return;
   }
   switch (p.layout) {
@@ -334,6 +332,7 @@ void PadRow(const ImagePadding& p, const AxisRange& columns, int64_t lanes,
   const int64_t to_block = BlockSize(p.padded_layout);
   for (int64_t phase = 0; phase < p.phases; ++phase) {
     const auto index = [&](int64_t w) {  // of the first one that is not before
+      if (p.phases == 1) return w;
       return w > phase ? CeilDiv(w - phase, p.phases) : 0;
     };
     const int64_t first = index(columns.first), last = index(columns.last);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "providers/cpu/conv/row_loops.h"
-
 namespace strop {
 namespace {
 
@@ -466,8 +464,11 @@ DirectRunner::DirectRunner(const DirectPass& pass, int64_t batch,
                            int num_threads)
     : pass_(pass), batch_(batch) {
   const DirectPlan& plan = pass.plans[0];
-  run_ = plan.layout == Layout::kPlain ? GetRowForward()
-                                       : GetDirectForward(plan.layout);
+  if (plan.layout == Layout::kPlain) {
+    run_rows_ = GetRowForward();
+  } else {
+    run_ = GetDirectForward(plan.layout);
+  }
   if (batch < num_threads) block_parts_ = CeilDiv<int64_t>(plan.blocks(), 2);
   parts_ = std::min<int64_t>(num_threads, batch * block_parts_);
   images_ = block_parts_ == 1
@@ -517,6 +518,12 @@ void DirectRunner::RunImages(int64_t image, int64_t count, int64_t first,
     const int64_t y_image = plan.blocks() * plan.y_block();
     for (int64_t pair = first; pair < last; pair += pairs) {
       const int64_t end = std::min(2 * (pair + pairs), plan.blocks());
+      if (run_rows_ != nullptr) {
+        const RowImages all = {count, images, image_step, y + image * y_image,
+                               y_image};
+        run_rows_(plan, 2 * pair, end, all, w, bias);
+        continue;
+      }
       for (int64_t i = 0; i < count; ++i) {
         run_(plan, 2 * pair, end, images + i * image_step, w, bias,
              y + (image + i) * y_image);

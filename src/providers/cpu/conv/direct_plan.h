@@ -8,6 +8,7 @@
 
 #include "providers/cpu/conv/conv_spec.h"
 #include "providers/cpu/conv/direct_loops.h"
+#include "providers/cpu/conv/row_loops.h"
 
 namespace strop {
 
@@ -76,7 +77,9 @@ class DirectRunner {
   }
 
   DirectPass pass_;
+  // One of them is set.
   DirectForwardFunction run_ = nullptr;
+  RowForwardFunction run_rows_ = nullptr;
   int64_t batch_ = 0, parts_ = 1;
   int64_t images_ = 1;       // at a time
   int64_t block_parts_ = 1;  // that the blocks are cut into

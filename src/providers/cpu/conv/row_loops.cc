@@ -58,19 +58,25 @@ struct RowCut {
   int64_t width, vectors;
 };
 
-// `vectors` vectors of outputs, from number `first` on, for `filters` filters.
+// `vectors` vectors of outputs for `filters` filters. They are numbered image
+// by image, then along the rows.
 template <int filters, int vectors>
-void ForwardTile(const DirectPlan& plan, const RowCut& cut, int64_t first,
-                 const float* x, const float* w, const float* bias, float* y) {
+void ForwardTile(const DirectPlan& plan, const RowCut& cut,
+                 const RowImages& images, int64_t first, const float* w,
+                 const float* bias, int64_t first_filter) {
   const FloatTag d;
   const float* from[vectors];
   float* to[vectors];
-  const int64_t row = first / cut.vectors;
-  int64_t h = row, vector = first % cut.vectors;
+  int64_t h = 0;
+  int64_t place = first / images.count, image = first % images.count;
+  const int64_t row = place / cut.vectors;
   for (int v = 0; v < vectors; ++v) {
-    from[v] = x + h * plan.x_row + cut.Column(vector);
-    to[v] = y + plan.y_start + h * plan.y_row + cut.Column(vector);
-    if (v + 1 < vectors && ++vector == cut.vectors) ++h, vector = 0;
+    h = place / cut.vectors;
+    const int64_t column = cut.Column(place % cut.vectors);
+    from[v] = images.x + image * images.x_step + h * plan.x_row + column;
+    to[v] = images.y + image * images.y_step + plan.y_start + h * plan.y_row +
+            column + first_filter * plan.y_size;
+    if (++image == images.count) ++place, image = 0;
   }
   FloatVec sum[filters][vectors];
   UnrollTimes<filters>([&](auto m) HWY_ATTR {
@@ -113,18 +119,29 @@ void ForwardTile(const DirectPlan& plan, const RowCut& cut, int64_t first,
   });
 }
 
-void Forward(const DirectPlan& plan, int64_t first, int64_t last,
-             const float* x, const float* w, const float* bias, float* y) {
+// Images whose rows stay in the first level cache until the kernel has passed.
+void ForwardImages(const DirectPlan& plan, int64_t first, int64_t last,
+                   const RowImages& images, const float* w, const float* bias) {
   const RowCut cut(plan);
-  const int64_t all = plan.output_h * cut.vectors;
+  const int64_t all = plan.output_h * cut.vectors * images.count;
   ForEachTile<kMostFilters>(first, last, [&](auto filters, int64_t m) HWY_ATTR {
     constexpr int kMost = std::min(kMostVectors, Fitting(filters));
     ForEachTile<kMost>(0, all, [&](auto vectors, int64_t v) HWY_ATTR {
-      ForwardTile<filters, vectors>(plan, cut, v, x, w + m * plan.terms(),
-                                    bias ? bias + m : nullptr,
-                                    y + m * plan.y_size);
+      ForwardTile<filters, vectors>(plan, cut, images, v, w + m * plan.terms(),
+                                    bias ? bias + m : nullptr, m);
     });
   });
+}
+
+void Forward(const DirectPlan& plan, int64_t first, int64_t last,
+             const RowImages& images, const float* w, const float* bias) {
+  for (int64_t i = 0; i < images.count; i += kMostVectors) {
+    RowImages some = images;
+    some.count = std::min<int64_t>(kMostVectors, images.count - i);
+    some.x += i * images.x_step;
+    some.y += i * images.y_step;
+    ForwardImages(plan, first, last, some, w, bias);
+  }
 }
 
 // sum[m][t] += x[t] * gradient of filter m, which `load` gets from its address.
@@ -218,7 +235,7 @@ void Weights(const DirectPlan& plan, int64_t first, int64_t last,
   });
 }
 
-DirectForwardFunction SelectRowForward() { return Forward; }
+RowForwardFunction SelectRowForward() { return Forward; }
 
 DirectWeightsFunction SelectRowWeights() { return Weights; }
 
@@ -244,7 +261,7 @@ HWY_EXPORT(RowLanes);
 HWY_EXPORT(FoldLanes);
 }  // namespace
 
-DirectForwardFunction GetRowForward() {
+RowForwardFunction GetRowForward() {
   return HWY_DYNAMIC_DISPATCH(SelectRowForward)();
 }
 

@@ -13,7 +13,21 @@
 
 namespace strop {
 
-DirectForwardFunction GetRowForward();
+// Images and their outputs, which lie x_step and y_step apart.
+struct RowImages {
+  int64_t count;
+  const float* x;
+  int64_t x_step;
+  float* y;
+  int64_t y_step;
+};
+
+// As DirectForwardFunction, for several images: a tile takes the same row of
+// some of them, so that they share the rows of the kernel that read padding.
+using RowForwardFunction = void (*)(const DirectPlan& plan, int64_t first,
+                                    int64_t last, const RowImages& images,
+                                    const float* w, const float* bias);
+RowForwardFunction GetRowForward();
 
 // What this function sums up is GetRowLanes() times as long as the packed
 // weights: each gradient is a vector, which FoldRowLanes makes one number.
