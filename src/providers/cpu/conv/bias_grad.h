@@ -11,4 +11,9 @@ namespace strop {
 void BiasGradient(const KernelContext& context, const Shape& dy_shape,
                   Layout layout, const float* dy, bool overwrite, float* db);
 
+// sums[m] += sum of dy[n][m][o] over images n in [first, last) and positions o.
+// There is a sum for each channel that pads the last block too.
+void AddBiasSums(const Shape& dy_shape, Layout layout, const float* dy,
+                 int64_t first, int64_t last, double* sums);
+
 }  // namespace strop

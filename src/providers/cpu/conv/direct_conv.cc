@@ -83,6 +83,8 @@ class DirectConvGrad final : public Kernel {
       sums_ = scratch_.AddFloats(parts_ * dw_plan().packed_count());
       wide_sums_ = scratch_.AddFloats(parts_ * wide_count());
       dw_padded_ = scratch_.AddFloats(parts_ * padded_count());
+      bias_sums_ = scratch_.Add(static_cast<size_t>(parts_ * bias_count()) *
+                                sizeof(double));
     }
   }
 
@@ -97,8 +99,9 @@ class DirectConvGrad final : public Kernel {
                      static_cast<float*>(context.output(0).data()),
                      FloatsAt(context, dx_padded_));
     }
-    if (grad_.has_dw) RunDw(context, overwrite);
-    if (grad_.has_db) {
+    if (grad_.has_dw) {
+      RunDw(context, overwrite);
+    } else if (grad_.has_db) {
       BiasGradient(context, grad_.dy_shape, dy_layout_, Input(context, 0),
                    overwrite, grad_.db(context));
     }
@@ -125,6 +128,25 @@ class DirectConvGrad final : public Kernel {
       }
     });
     UnpackSum(context, dw_plan(), sums, parts_, overwrite, grad_.dw(context));
+    if (grad_.has_db) AddBiases(context, overwrite);
+  }
+
+  // Each part sums its own images, which it has near.
+  int64_t bias_count() const {
+    return grad_.has_db ? dw_plan().blocks() * dw_plan().block() : 0;
+  }
+  double* BiasSums(const KernelContext& context, int64_t p) const {
+    return reinterpret_cast<double*>(context.scratch() + bias_sums_) +
+           p * bias_count();
+  }
+
+  void AddBiases(const KernelContext& context, bool overwrite) const {
+    float* db = grad_.db(context);
+    for (int64_t m = 0; m < dw_plan().filters; ++m) {
+      double sum = overwrite ? 0.0 : double{db[m]};
+      for (int64_t p = 0; p < parts_; ++p) sum += BiasSums(context, p)[m];
+      db[m] = static_cast<float>(sum);
+    }
   }
 
   void DwOfPart(const KernelContext& context, int64_t p, float* sum) const {
@@ -133,6 +155,12 @@ class DirectConvGrad final : public Kernel {
         lanes_ == 1 ? sum : FloatsAt(context, wide_sums_) + p * wide_count();
     const int64_t first = PartStart(grad_.conv.batch, parts_, p);
     const int64_t last = PartStart(grad_.conv.batch, parts_, p + 1);
+    if (grad_.has_db) {
+      double* biases = BiasSums(context, p);
+      std::fill_n(biases, bias_count(), 0.0);
+      AddBiasSums(grad_.dy_shape, dy_layout_, Input(context, 0), first, last,
+                  biases);
+    }
     for (int64_t n = first; n < last; n += images_) {
       DwOfImages(context, n, std::min(n + images_, last),
                  /*accumulate=*/n > first, padded, sum_here);
@@ -179,7 +207,7 @@ class DirectConvGrad final : public Kernel {
   int64_t parts_ = 0;   // of the batch
   int64_t images_ = 1;  // of a part at a time
   int64_t lanes_ = 1;   // of the vector that each gradient is summed in
-  size_t sums_ = 0, wide_sums_ = 0, dw_padded_ = 0;
+  size_t sums_ = 0, wide_sums_ = 0, dw_padded_ = 0, bias_sums_ = 0;
 };
 
 }  // namespace
