@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "providers/cpu/conv/output_range.h"
+#include "providers/cpu/simd/transpose.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "providers/cpu/conv/direct_loops.cc"
@@ -13,7 +14,6 @@
 #include "hwy/highway.h"
 // After highway.h:
 #include "providers/cpu/conv/unroll-inl.h"
-#include "providers/cpu/simd/transpose-inl.h"
 #include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -278,7 +278,6 @@ namespace {
 HWY_EXPORT(SelectDirectForward);
 HWY_EXPORT(SelectDirectWeights);
 HWY_EXPORT(SelectDirectLayout);
-HWY_EXPORT(TransposeBlock);
 }  // namespace
 
 DirectForwardFunction GetDirectForward(Layout layout) {
@@ -310,8 +309,8 @@ void CopyEach(const float* from, int64_t step, int64_t count, float* to) {
 void PadColumns(const ImagePadding& p, int64_t lanes, const float* from,
                 int64_t step, int64_t count, float* to) {
   if (p.padded_layout != p.layout) {
-    HWY_DYNAMIC_DISPATCH(TransposeBlock)
-    (from, step * BlockSize(p.layout), count, lanes, to, p.plane());
+    TransposeMatrix(from, step * BlockSize(p.layout), count, lanes, to,
+                    p.plane());
     return;
   }
   switch (p.layout) {

@@ -9,6 +9,7 @@
 
 #include "base/round.h"
 #include "base/throw.h"
+#include "providers/cpu/simd/transpose.h"
 
 namespace strop {
 namespace {
@@ -26,35 +27,37 @@ int64_t BlockCount(int64_t channels, int64_t block) {
   return CeilDiv(channels, block);
 }
 
+// target[j][i] = source[i][j] for `rows` rows and `columns` columns.
+template <class T>
+void TransposeElements(const T* source, int64_t source_stride, int64_t rows,
+                       int64_t columns, T* target, int64_t target_stride) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    TransposeMatrix(reinterpret_cast<const float*>(source), source_stride, rows,
+                    columns, reinterpret_cast<float*>(target), target_stride);
+  } else {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = 0; i < rows; ++i) {
+        target[j * target_stride + i] = source[i * source_stride + j];
+      }
+    }
+  }
+}
+
 // target[s][c] = source[c][s], zero for c >= channels.
 template <class T, int kBlock>
 void PackBlock(const T* source, int64_t positions, int64_t channels,
                T* target) {
-  if (channels == kBlock) {
-    for (int64_t s = 0; s < positions; ++s) {
-      for (int c = 0; c < kBlock; ++c) {
-        target[s * kBlock + c] = source[c * positions + s];
-      }
-    }
-    return;
+  if (channels < kBlock) {
+    std::memset(target, 0, sizeof(T) * kBlock * static_cast<size_t>(positions));
   }
-  std::memset(target, 0, sizeof(T) * kBlock * static_cast<size_t>(positions));
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t s = 0; s < positions; ++s) {
-      target[s * kBlock + c] = source[c * positions + s];
-    }
-  }
+  TransposeElements(source, positions, channels, positions, target, kBlock);
 }
 
 // target[c][s] = source[s][c] for c < channels.
 template <class T, int kBlock>
 void UnpackBlock(const T* source, int64_t positions, int64_t channels,
                  T* target) {
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t s = 0; s < positions; ++s) {
-      target[c * positions + s] = source[s * kBlock + c];
-    }
-  }
+  TransposeElements(source, kBlock, positions, channels, target, positions);
 }
 
 // Runs body(image, block) over the blocks of all images.

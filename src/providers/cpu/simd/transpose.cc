@@ -3,6 +3,8 @@
 // Transpose. Axes that stay neighbours are merged. What is left either moves
 // runs of elements, or is a matrix to transpose for each index of the other
 // axes.
+#include "providers/cpu/simd/transpose.h"
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -23,9 +25,8 @@ HWY_BEFORE_NAMESPACE();
 namespace strop {
 namespace HWY_NAMESPACE {
 
-// y[j][i] = x[i][j]
-void TransposeMatrix(const float* x, int64_t x_stride, int64_t rows,
-                     int64_t columns, float* y, int64_t y_stride) {
+void Matrix(const float* x, int64_t x_stride, int64_t rows, int64_t columns,
+            float* y, int64_t y_stride) {
   TransposeBlock(x, x_stride, rows, columns, y, y_stride);
 }
 
@@ -36,8 +37,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace strop {
 namespace {
+HWY_EXPORT(Matrix);
+}  // namespace
 
-HWY_EXPORT(TransposeMatrix);
+void TransposeMatrix(const float* x, int64_t x_stride, int64_t rows,
+                     int64_t columns, float* y, int64_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(Matrix)(x, x_stride, rows, columns, y, y_stride);
+}
+
+namespace {
 
 // An axis as the two tensors walk along it.
 struct Axis {
@@ -152,10 +160,9 @@ class TransposeKernel final : public Kernel {
       float* to = y;
       Seek(i / blocks_, from, to);
       const int64_t row = i % blocks_ * kBlock;
-      HWY_DYNAMIC_DISPATCH(TransposeMatrix)
-      (from + row * plan_.rows.from, plan_.rows.from,
-       std::min(kBlock, plan_.rows.size - row), plan_.columns.size, to + row,
-       plan_.columns.to);
+      TransposeMatrix(from + row * plan_.rows.from, plan_.rows.from,
+                      std::min(kBlock, plan_.rows.size - row),
+                      plan_.columns.size, to + row, plan_.columns.to);
     }
   }
 
