@@ -68,8 +68,11 @@ void ChoosePath(GemmPlan& plan, const GemmBlocking& blocking) {
   }
   plan.pack_b = p.trans_b || (p.m > 4 * blocking.mr && p.k > 8);
   plan.pack_a = p.m > 4 && p.n > blocking.nr;
+  // Measured: a transposed A is packed too slowly by few rows.
+  plan.sweeps =
+      plan.pack_a && plan.pack_b && !p.trans_a && blocking.sweep_mc > 0;
   plan.kc = EvenBlock(p.k, blocking.kc);
-  plan.nc = blocking.nc;
+  plan.nc = plan.sweeps ? blocking.sweep_nc : blocking.nc;
 }
 
 // The grid of tiles whose largest tile costs least: the arithmetic, and the
@@ -101,7 +104,8 @@ void ChooseScratch(GemmPlan& plan, const GemmBlocking& blocking) {
   if (plan.path != GemmPath::kPanels) return;
   const GemmProblem& p = plan.problem;
   const int64_t nr = blocking.nr;
-  plan.mc = EvenBlock(CeilDiv<int64_t>(p.m, plan.tile_rows), blocking.mc);
+  plan.mc = EvenBlock(CeilDiv<int64_t>(p.m, plan.tile_rows),
+                      plan.sweeps ? blocking.sweep_mc : blocking.mc);
   if (plan.pack_a) {
     // One vector more, because packing stores whole vectors.
     plan.packed_a_bytes = AlignUp(sizeof(float) * (plan.kc * plan.mc + nr));

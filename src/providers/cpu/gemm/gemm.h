@@ -61,6 +61,8 @@ struct GemmPlan {
   GemmPath path = GemmPath::kPanels;
   bool pack_a = false;
   bool pack_b = false;
+  // The packed B is in the second cache: a few rows of A pass all of it.
+  bool sweeps = false;
   // n = 1 runs as m = 1 with A and B exchanged; the bias is one element.
   bool exchanged = false;
   int64_t kc = 0;  // steps of k between visits of C

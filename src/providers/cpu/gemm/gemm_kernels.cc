@@ -13,7 +13,10 @@
 //       for kNr columns:  the first time, pack the panel of B
 //         for kMr rows:  micro kernel
 //
-// so each element is packed about once. What is packed next is far from the
+// so each element is packed about once. Where the second cache is large the
+// two inner loops are exchanged once B is packed (GemmPlan::sweeps): the rows
+// of A stay in the first cache, the panels of B stream past them from the
+// second, and C is written along its rows. What is packed next is far from the
 // processor as a rule; it is prefetched meanwhile, see Prefetcher.
 //
 // Dots: see DotTile. One row: see RunRow.
@@ -45,6 +48,9 @@ constexpr int kMr = 14;
 constexpr int64_t kKc = 256;
 constexpr int64_t kMc = 448;
 constexpr int64_t kNc = 2048;
+// Processors with AVX-512 have a second cache of 1 MB or more.
+constexpr int64_t kSweepMc = 112;
+constexpr int64_t kSweepNc = 1024;
 #elif HWY_TARGET == HWY_AVX2
 constexpr int kMr = 6;
 constexpr int64_t kKc = 256;
@@ -61,6 +67,10 @@ constexpr int64_t kKc = 256;
 constexpr int64_t kMc = 64;
 constexpr int64_t kNc = 512;
 #endif
+#if !STROP_AVX512
+constexpr int64_t kSweepMc = 0;
+constexpr int64_t kSweepNc = 0;
+#endif
 constexpr int64_t kLanes = HWY_LANES(float);
 constexpr int64_t kNr = 2 * kLanes;
 
@@ -70,6 +80,8 @@ GemmBlocking Blocking() {
           .kc = kKc,
           .mc = kMc,
           .nc = kNc,
+          .sweep_mc = kSweepMc,
+          .sweep_nc = kSweepNc,
           .has_dots = HWY_TARGET != HWY_SCALAR};
 }
 
@@ -428,6 +440,10 @@ class PanelRun {
     PackA(block);
     const bool first = block.row_begin == tile.row_begin;
     const Prefetcher next_a = NextA(block, tile);
+    if (plan_.sweeps && !first) {
+      Sweep(block, next_a);
+      return;
+    }
     const int64_t parts = block.parts();
     const int64_t calls = parts * block.panels();
     int64_t call = 0;
@@ -437,6 +453,19 @@ class PanelRun {
       for (int64_t part = 0; part < parts; ++part, ++call) {
         MultiplyPanel(block, part, j, next_a.ListOf(call, calls),
                       next_b.ListOf(part, parts));
+      }
+    }
+  }
+
+  void Sweep(const Block& block, const Prefetcher& next_a) {
+    const FetchList nothing = {operands_.c, 0};
+    const int64_t parts = block.parts();
+    const int64_t calls = parts * block.panels();
+    int64_t call = 0;
+    for (int64_t part = 0; part < parts; ++part) {
+      for (int64_t j = block.column_begin; j < block.column_end;
+           j += kNr, ++call) {
+        MultiplyPanel(block, part, j, next_a.ListOf(call, calls), nothing);
       }
     }
   }

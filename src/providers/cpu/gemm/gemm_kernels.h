@@ -16,6 +16,9 @@ struct GemmBlocking {
   int64_t kc;
   int64_t mc;
   int64_t nc;
+  // Of a product that sweeps; 0 where none does.
+  int64_t sweep_mc;
+  int64_t sweep_nc;
   bool has_dots;  // GemmPath::kDots is there
 };
 
