@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "providers/cpu/simd/fetch_ahead.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "providers/cpu/conv/batch_norm_loops.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -157,6 +159,8 @@ void Apply(const NormUnit& unit, const NormLanes& lanes) {
         const int64_t last = first + count * step;
         if (unit.residual) {
           for (int64_t at = first; at < last; at += step) {
+            FetchAheadToRead(unit.x + at);
+            FetchAheadToWrite(unit.to + at);
             const auto x = hn::LoadU(d, unit.x + at);
             const auto z = hn::Add(hn::MulAdd(hn::Sub(x, center), factor, bias),
                                    hn::LoadU(d, unit.residual + at));
@@ -164,6 +168,8 @@ void Apply(const NormUnit& unit, const NormLanes& lanes) {
           }
         } else {
           for (int64_t at = first; at < last; at += step) {
+            FetchAheadToRead(unit.x + at);
+            FetchAheadToWrite(unit.to + at);
             const auto x = hn::LoadU(d, unit.x + at);
             const auto z = hn::MulAdd(hn::Sub(x, center), factor, bias);
             hn::StoreU(Activate<kActivation>(d, z, low, high), d, unit.to + at);
@@ -214,6 +220,8 @@ HWY_INLINE void SumPart(const NormUnit& unit, const NormLanes& lanes,
             const auto high = hn::Set(d, unit.high);
             auto dz0 = hn::Zero(d), dz1 = dz0, slope0 = dz0, slope1 = dz0;
             const auto add = [&](int64_t at, auto& dz, auto& slope) HWY_ATTR {
+              FetchAheadToRead(unit.x + at);
+              FetchAheadToRead(unit.dy + at);
               const auto deviation = hn::Sub(hn::LoadU(d, unit.x + at), center);
               const auto g = GradOfSum<kActivation, kFromOutput>(
                   d, unit, at, deviation, factor, bias, low, high);
@@ -261,6 +269,9 @@ HWY_INLINE void GradLoop(const NormUnit& unit, const NormLanes& lanes) {
         const auto high = hn::Set(d, unit.high);
         const int64_t last = first + count * step;
         for (int64_t at = first; at < last; at += step) {
+          FetchAheadToRead(unit.x + at);
+          FetchAheadToRead(unit.dy + at);
+          FetchAheadToWrite(unit.to + at);
           const auto deviation = hn::Sub(hn::LoadU(d, unit.x + at), center);
           const auto g = GradOfSum<kActivation, kFromOutput>(
               d, unit, at, deviation, factor, bias, low, high);

@@ -8,6 +8,7 @@
 // tanh form less than 1e-6 of x and its slope less than 2e-6.
 #include <memory>
 
+#include "providers/cpu/simd/fetch_ahead.h"
 #include "providers/cpu/simd/kernels.h"
 #include "providers/cpu/simd/operations.h"
 
@@ -84,9 +85,13 @@ HWY_INLINE FloatVec GeluTanhSlope(FloatTag d, FloatVec x) {
 void RunGelu(bool tanh, const float* x, const float* bias, float* y,
              int64_t n) {
   const auto run = [=](auto function) HWY_ATTR {
-    if (bias == nullptr) return Map(x, y, n, function);
-    Map(x, bias, y, n, [=](auto d, auto v, auto b) HWY_ATTR {
-      return function(d, hn::Add(v, b));
+    const FloatTag d;
+    ForEachVector(n, [=](auto at) HWY_ATTR {
+      FetchAheadToRead(x + at.i);
+      FetchAheadToWrite(y + at.i);
+      auto v = at.Load(x);
+      if (bias != nullptr) v = hn::Add(v, at.Load(bias));
+      at.Store(function(d, v), y);
     });
   };
   if (tanh) {
@@ -100,13 +105,12 @@ void RunGeluGrad(bool tanh, const float* dy, const float* x, const float* bias,
                  float* dx, int64_t n) {
   const auto run = [=](auto slope) HWY_ATTR {
     const FloatTag d;
-    if (bias == nullptr) {
-      return Map(dy, x, dx, n, [=](auto tag, auto u, auto v) HWY_ATTR {
-        return hn::Mul(u, slope(tag, v));
-      });
-    }
     ForEachVector(n, [=](auto at) HWY_ATTR {
-      const auto v = hn::Add(at.Load(x), at.Load(bias));
+      FetchAheadToRead(dy + at.i);
+      FetchAheadToRead(x + at.i);
+      FetchAheadToWrite(dx + at.i);
+      auto v = at.Load(x);
+      if (bias != nullptr) v = hn::Add(v, at.Load(bias));
       at.Store(hn::Mul(at.Load(dy), slope(d, v)), dx);
     });
   };
