@@ -158,7 +158,7 @@ class STROP_EXPORT Tensor {
 };
 
 // A tensor that owns its memory, aligned to 64 bytes. Movable; Clone copies.
-// Of a large one that is new, only pages that are written take memory.
+// Of a large one that is new, as a rule only written pages take memory.
 class STROP_EXPORT OwnedTensor {
  public:
   OwnedTensor() = default;  // undefined type, no memory

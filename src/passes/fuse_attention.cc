@@ -24,8 +24,6 @@
 namespace strop {
 namespace {
 
-using Axes = std::vector<int64_t>;
-
 // In the forward pass alone, fewer rows than this are faster as products that
 // pack nothing.
 constexpr int64_t kFewRows = 16;
@@ -33,13 +31,6 @@ constexpr int64_t kFewRows = 16;
 Axes Swapped(Axes axes) {
   std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
   return axes;
-}
-
-bool IsIdentity(const Axes& axes) {
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] != static_cast<int64_t>(i)) return false;
-  }
-  return true;
 }
 
 // A tensor as a stack of matrices: its axis axes[i] is axis i of the stack.
@@ -80,7 +71,11 @@ struct Attention {
   Product scores, y;
   std::optional<Product> ds, dq, dk, dv;
 
+  View q() const { return scores.a; }
+  View k() const { return scores.b.Transposed(); }
+  View v() const { return y.b; }
   bool HasGradient() const { return ds || dv; }
+  View dy() const { return ds ? ds->a : dv->b; }
 };
 
 class AttentionFuser {
@@ -91,10 +86,8 @@ class AttentionFuser {
   void Run() {
     const std::vector<NodeId> order(graph_.order().begin(),
                                     graph_.order().end());
-    place_.resize(graph_.node_count());
-    for (size_t i = 0; i < order.size(); ++i) {
-      place_[static_cast<size_t>(order[i].index)] = i;
-    }
+    place_ = PlacesInOrder(graph_);
+    written_ = FindWritten(graph_);
     for (const NodeId id : order) {
       if (graph_.node(id).removed) continue;
       const auto scores = ReadProduct(id);
@@ -213,12 +206,30 @@ class AttentionFuser {
                                                      : std::nullopt;
   }
 
+  // Both nodes read what the products read, but later: it must not change.
+  bool IsWritten(const Attention& found) const {
+    const ValueId inputs[] = {found.q().value, found.k().value, found.v().value,
+                              found.scores.of_rows};
+    return std::ranges::any_of(inputs, [&](ValueId input) {
+      return input && written_[static_cast<size_t>(input.index)];
+    });
+  }
+
+  // Its rows are read as they lie.
+  bool FitsMask(ValueId mask) const {
+    if (!mask) return true;
+    const auto& dims = graph_.value(mask).type.dims;
+    return dims && !dims->empty() && dims->back().value != 1;
+  }
+
   bool FitsForward(const Attention& found) const {
-    const View q = found.scores.a, k = found.scores.b.Transposed(),
-               v = found.y.b;
-    const bool whole = q.HasWholeRows() && k.HasWholeRows() &&
-                       v.HasWholeRows() && found.y.y.HasWholeRows();
-    if (!whole || q.axes.size() != v.axes.size()) return false;
+    const View q = found.q();
+    const bool whole = q.HasWholeRows() && found.k().HasWholeRows() &&
+                       found.v().HasWholeRows() && found.y.y.HasWholeRows();
+    if (!whole || q.axes.size() != found.v().axes.size() || IsWritten(found) ||
+        !FitsMask(found.scores.of_rows)) {
+      return false;
+    }
     if (found.HasGradient()) return true;
     const auto& dims = graph_.value(q.value).type.dims;
     if (!dims) return false;
@@ -226,55 +237,73 @@ class AttentionFuser {
     return (*dims)[row_axis].value.value_or(0) >= kFewRows;
   }
 
-  static bool FitsBackward(const Attention& found) {
+  bool FitsBackward(const Attention& found) const {
     if (!found.HasGradient()) return true;
-    const View q = found.scores.a, k = found.scores.b.Transposed(),
-               v = found.y.b;
-    const View dy = found.ds ? found.ds->a : found.dv->b;
+    const View dy = found.dy();
     const float alpha = found.scores.alpha;
-    if (dy.axes != found.y.y.axes) return false;
-    if (found.ds && (found.ds->b != v.Transposed() || found.ds->alpha != 1 ||
-                     (!found.dq && !found.dk))) {
+    if (dy.axes != found.y.y.axes || !AreThere(found)) return false;
+    if (found.ds && (found.ds->b != found.v().Transposed() ||
+                     found.ds->alpha != 1 || (!found.dq && !found.dk))) {
       return false;
     }
-    if (found.dv && (found.dv->b != dy || found.dv->y.axes != v.axes ||
+    if (found.dv && (found.dv->b != dy || found.dv->y.axes != found.v().axes ||
                      found.dv->alpha != 1)) {
       return false;
     }
-    if (found.dq && (found.dq->b != k || found.dq->y.axes != q.axes ||
-                     !AreClose(found.dq->alpha, alpha))) {
+    // Alone, P' X may be any product: only the shape tells that X is dY.
+    if (!found.ds && !HaveOneShape(graph_, dy.value, found.y.y.value)) {
       return false;
     }
-    return !found.dk || (found.dk->b == q && found.dk->y.axes == k.axes &&
-                         AreClose(found.dk->alpha, alpha));
+    if (found.dq &&
+        (found.dq->b != found.k() || found.dq->y.axes != found.q().axes ||
+         !AreClose(found.dq->alpha, alpha))) {
+      return false;
+    }
+    return !found.dk ||
+           (found.dk->b == found.q() && found.dk->y.axes == found.k().axes &&
+            AreClose(found.dk->alpha, alpha));
+  }
+
+  // The first of the nodes that AttentionGrad stands for, where it will be.
+  NodeId FirstOfGradient(const Attention& found) const {
+    if (!found.ds) return found.dv->node;
+    if (!found.dv) return found.ds->node;
+    return std::min(found.ds->node, found.dv->node,
+                    [&](NodeId a, NodeId b) { return Place(a) < Place(b); });
+  }
+
+  // Whether what it reads is there then.
+  bool AreThere(const Attention& found) const {
+    const size_t place = Place(FirstOfGradient(found));
+    const ValueId inputs[] = {found.dy().value, found.q().value,
+                              found.k().value, found.v().value,
+                              found.scores.of_rows};
+    return std::ranges::all_of(inputs, [&](ValueId input) {
+      const NodeId producer = input ? graph_.value(input).producer : NodeId{};
+      return !producer || Place(producer) < place;
+    });
   }
 
   void Fuse(const Attention& found) {
-    const View q = found.scores.a, k = found.scores.b.Transposed(),
-               v = found.y.b;
-    std::vector<ValueId> inputs = {q.value, k.value, v.value};
+    std::vector<ValueId> inputs = {found.q().value, found.k().value,
+                                   found.v().value};
     if (found.scores.of_rows) inputs.push_back(found.scores.of_rows);
     if (found.HasGradient()) MakeGradient(found, inputs);
     graph_.RemoveNode(found.scores.node);
     Describe(found, found.y.node, "Attention", inputs);
   }
 
-  // In the place of the first of the nodes that it stands for: all it reads
-  // is there.
   void MakeGradient(const Attention& found, std::vector<ValueId> inputs) {
-    inputs.insert(inputs.begin(),
-                  found.ds ? found.ds->a.value : found.dv->b.value);
-    NodeId first = (found.ds ? found.ds : found.dv)->node;
+    const NodeId first = FirstOfGradient(found);
+    inputs.insert(inputs.begin(), found.dy().value);
     std::vector<ValueId> outputs;
     for (const auto* gradient : {&found.dq, &found.dk, &found.dv}) {
       outputs.push_back(*gradient ? (*gradient)->y.value : ValueId{});
     }
-    if (found.dv && Place(found.dv->node) < Place(first)) {
-      first = found.dv->node;
-    }
     for (const auto* gradient : {&found.ds, &found.dq, &found.dk, &found.dv}) {
-      if (*gradient && (*gradient)->node != first)
+      if (*gradient && (*gradient)->node != first) {
         graph_.RemoveNode((*gradient)->node);
+      }
     }
     for (const ValueId output : graph_.node(first).outputs) {
       graph_.value(output).producer = {};
@@ -298,15 +327,16 @@ class AttentionFuser {
     node.attributes.clear();
     node.inputs = inputs;
     node.SetAttribute("alpha", found.scores.alpha);
-    node.SetAttribute("permQ", found.scores.a.axes);
-    node.SetAttribute("permK", Swapped(found.scores.b.axes));
-    node.SetAttribute("permV", found.y.b.axes);
+    node.SetAttribute("permQ", found.q().axes);
+    node.SetAttribute("permK", found.k().axes);
+    node.SetAttribute("permV", found.v().axes);
     node.SetAttribute("permY", found.y.y.axes);
   }
 
   Graph& graph_;
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<size_t> place_;  // in order(), by node
+  std::vector<bool> written_;  // by value
 };
 
 }  // namespace

@@ -25,8 +25,6 @@
 namespace strop {
 namespace {
 
-using Axes = std::vector<int64_t>;
-
 // Of `first`, then `second`: axis i of the result.
 Axes Compose(const Axes& first, const Axes& second) {
   if (first.empty()) return second;
@@ -35,13 +33,6 @@ Axes Compose(const Axes& first, const Axes& second) {
     axes.push_back(first[static_cast<size_t>(axis)]);
   }
   return axes;
-}
-
-bool IsIdentity(const Axes& axes) {
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] != static_cast<int64_t>(i)) return false;
-  }
-  return true;
 }
 
 struct Operand {
@@ -68,10 +59,7 @@ class ProductFuser {
   void Run() {
     const std::vector<NodeId> order(graph_.order().begin(),
                                     graph_.order().end());
-    positions_.resize(graph_.node_count());
-    for (size_t i = 0; i < order.size(); ++i) {
-      positions_[static_cast<size_t>(order[i].index)] = i;
-    }
+    positions_ = PlacesInOrder(graph_);
     for (const NodeId id : order) {
       if (graph_.node(id).removed) continue;
       if (IsGemm(graph_.node(id))) {
@@ -219,20 +207,6 @@ class ProductFuser {
                             positions_[static_cast<size_t>(id.index)];
   }
 
-  // Whether both are known to have one shape.
-  bool HaveOneShape(ValueId a, ValueId b) const {
-    const auto& of_a = graph_.value(a).type.dims;
-    const auto& of_b = graph_.value(b).type.dims;
-    if (!of_a || !of_b || of_a->size() != of_b->size()) return false;
-    for (size_t i = 0; i < of_a->size(); ++i) {
-      const Dimension &m = (*of_a)[i], &n = (*of_b)[i];
-      const bool same = m.value ? m.value == n.value
-                                : !m.symbol.empty() && m.symbol == n.symbol;
-      if (!same) return false;
-    }
-    return true;
-  }
-
   // Along the last axis; before opset 13 an axis stands for all behind it
   // too, which is the same for the last one, but its number must be known.
   bool IsAlongRows(const Node& node, ValueId x) const {
@@ -264,7 +238,7 @@ class ProductFuser {
       return true;
     }
     if (node.op_type != "Add" || node.domain != kOnnx ||
-        node.inputs.size() != 2 || !HaveOneShape(y, node.outputs[0])) {
+        node.inputs.size() != 2 || !HaveOneShape(graph_, y, node.outputs[0])) {
       return false;
     }
     const ValueId mask = node.inputs[node.inputs[0] == y ? 1 : 0];

@@ -53,12 +53,11 @@ class Marker {
 
   void Run() {
     FindForward();
-    FindWritten();
+    written_ = FindWritten(graph_);
     consumers_ = graph_.Consumers();
-    place_.resize(graph_.node_count());
+    place_ = PlacesInOrder(graph_);
     const std::vector<NodeId> order(graph_.order().begin(),
                                     graph_.order().end());
-    for (size_t i = 0; i < order.size(); ++i) place_[Index(order[i])] = i;
     before_.resize(order.size());
     // From the end: what is computed again is read in the backward pass, too.
     for (size_t i = order.size(); i-- > 0;) {
@@ -84,21 +83,6 @@ class Marker {
       }
       if (!forward_[Index(id)]) continue;
       for (ValueId read : graph_.Reads(node)) needed[Index(read)] = true;
-    }
-  }
-
-  // Inputs of the graph that a node writes into: they may have changed before
-  // a node runs again.
-  void FindWritten() {
-    written_.assign(graph_.value_count(), false);
-    for (NodeId id : graph_.order()) {
-      const Node& node = graph_.node(id);
-      const OpDef* op = OpOf(graph_, node);
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] && (op == nullptr || op->mutates.contains(i))) {
-          written_[Index(node.inputs[i])] = true;
-        }
-      }
     }
   }
 

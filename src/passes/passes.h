@@ -50,6 +50,20 @@ const Node* ProducerOf(const Graph& graph, ValueId value,
 // op, which may have any effect).
 const OpDef* OpOf(const Graph& graph, const Node& node);
 
+// By value: whether a node writes into it. Such an input of the graph may have
+// changed before a node that reads it runs later than it stands.
+std::vector<bool> FindWritten(const Graph& graph);
+
+// By node: its place in order().
+std::vector<size_t> PlacesInOrder(const Graph& graph);
+
+// Whether both are known to have one shape.
+bool HaveOneShape(const Graph& graph, ValueId a, ValueId b);
+
+// Axes of a Transpose and the like.
+using Axes = std::vector<int64_t>;
+bool IsIdentity(const Axes& axes);
+
 // Puts `node` where the node `id` is, at `position` in order(), under its name
 // and with its outputs.
 void ReplaceNode(Graph& graph, size_t position, NodeId id, Node node);

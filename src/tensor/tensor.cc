@@ -19,7 +19,8 @@ namespace strop {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// From here on the system gives pages of their own, which are zero already.
+// From here on the system gives pages of their own as a rule, which are zero
+// already.
 constexpr size_t kLargeBytes = size_t{1} << 20;
 
 struct TypeFacts {

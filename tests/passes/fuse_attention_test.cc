@@ -39,6 +39,7 @@ struct AttentionNet : Net {
                  Of("alpha", 0.5f), Of("then", std::string("Softmax"))});
     SetDims(p, {2, 3, rows, 8});
     y = Product({p, v}, "y", {Of("permB", kByHeads), Of("permY", kByHeads)});
+    SetDims(y, {2, rows, 3, 4});
     graph.MarkOutput(y);
   }
 
@@ -158,6 +159,49 @@ TEST(FuseAttention, GradientsOfAnotherLayoutOrFactorStay) {
   factor.AddGradientOfScores();
   factor.AddGradientOfQ(kByHeads, 0.25f);
   EXPECT_EQ(factor.Fuse(), "MatMul MatMul MatMul MatMul");
+}
+
+// Soft clustering: what looks like dV makes V.
+TEST(FuseAttention, AProductWithTheTransposeNeedNotBeAGradient) {
+  Net net;
+  const ValueId q = net.Input("q", {2, 32, 4});
+  const ValueId k = net.Input("k", {2, 8, 4});
+  const ValueId x = net.Input("x", {2, 32, 5});
+  const ValueId p =
+      net.Op("MatMul", {q, k}, {"p"},
+             {Of("transB", int64_t{1}), Of("then", std::string("Softmax"))},
+             kInternal)[0];
+  net.SetDims(p, {2, 32, 8});
+  const ValueId z =
+      net.Op("MatMul", {p, x}, {"z"}, {Of("transA", int64_t{1})}, kInternal)[0];
+  net.SetDims(z, {2, 8, 5});
+  const ValueId y = net.Op("MatMul", {p, z}, {"y"})[0];
+  net.SetDims(y, {2, 32, 5});
+  net.graph.MarkOutput(y);
+  FuseAttention(net.graph);
+  net.graph.SortNodes();
+  EXPECT_EQ(net.Ops(), "MatMul MatMul MatMul");
+}
+
+TEST(FuseAttention, AGradientHasTheShapeOfWhatItIsOf) {
+  AttentionNet net;
+  net.dy = net.Input("dy", {2, 32, 3, 5});
+  net.AddGradientOfV();
+  EXPECT_EQ(net.Fuse(), "MatMul MatMul MatMul");
+}
+
+TEST(FuseAttention, AMaskOfOneColumnStays) {
+  AttentionNet net;
+  net.SetDims(net.mask, {32, 1});
+  EXPECT_EQ(net.Fuse(), "MatMul MatMul");
+}
+
+TEST(FuseAttention, WhatIsWrittenIsReadWhereItStood) {
+  AttentionNet net;
+  const ValueId value = net.Input("value", {2, 8, 3, 4});
+  net.graph.MarkOutput(
+      net.Op("Assign", {net.k, value}, {"assigned"}, {}, kInternal)[0]);
+  EXPECT_EQ(net.Fuse(), "MatMul MatMul Assign");
 }
 
 TEST(FuseAttention, DeadReadersDoNotCount) {

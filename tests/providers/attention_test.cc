@@ -271,6 +271,27 @@ TEST(AttentionTest, WithoutRowsTheGradientsAreZero) {
   EXPECT_EQ(dv, std::vector<float>(dv.size(), 0.0f));
 }
 
+// A sum over no keys is zero.
+TEST(AttentionTest, WithoutKeysTheResultIsZero) {
+  const Sizes sizes = {.keys = 0};
+  Problem x(sizes, Mask::kNone, true, 1);
+  auto y = Nans(static_cast<int64_t>(x.dy.size()));
+  auto dq = Nans(static_cast<int64_t>(x.q.size()));
+  x.Runner("Attention")
+      .Output(Tensor(x.ShapeOf(sizes.rows, sizes.width), y.data()))
+      .Run();
+  x.Runner("AttentionGrad")
+      .Output(Tensor(x.ShapeOf(sizes.rows, sizes.depth), dq.data()))
+      .Run();
+  EXPECT_EQ(y, std::vector<float>(y.size(), 0.0f));
+  EXPECT_EQ(dq, std::vector<float>(dq.size(), 0.0f));
+}
+
+TEST(AttentionTest, WithoutHeadsNothingHappens) {
+  Check({.batch = 0}, Mask::kNone, false, 2);
+  Check({.heads = 0}, Mask::kCausal, true, 1);
+}
+
 TEST(AttentionTest, ANanInTheMaskIsSeen) {
   Problem x({}, Mask::kCausal, false, 3);
   x.mask.back() = kNan;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
 
+#include "base/round.h"
 #include "providers/cpu/conv/output_range.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -144,15 +144,14 @@ void Forward(const DirectPlan& plan, int64_t first, int64_t last,
   }
 }
 
-// sum[m][t] += x[t] * gradient of filter m, which `load` gets from its address.
+// sum[m][t] += x[t] * gradient of filter m, both as `load` gets them from their
+// addresses.
 template <int filters, int terms, class Load>
 HWY_INLINE void AddProducts(const float* const (&x)[terms], int64_t column,
                             const float* dy, int64_t dy_step, Load load,
                             FloatVec (&sum)[filters][terms]) {
-  const FloatTag d;
   FloatVec value[terms];
-  UnrollTimes<terms>([&](auto t)
-                         HWY_ATTR { value[t] = hn::LoadU(d, x[t] + column); });
+  UnrollTimes<terms>([&](auto t) HWY_ATTR { value[t] = load(x[t] + column); });
   UnrollTimes<filters>([&](auto m) HWY_ATTR {
     const auto gradient = load(dy + m * dy_step + column);
     UnrollTimes<terms>([&](auto t) HWY_ATTR {
