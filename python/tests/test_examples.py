@@ -56,7 +56,9 @@ def test_saliency_draws(tuned, tmp_path):
 def test_a_script_for_onnxruntime_prints_the_same_with_both(fashion_mnist, tmp_path):
     script = EXAMPLES / "ort_script.py"
     assert "strop" not in script.read_text()
-    data = ["--images", 1280, "--test-images", 500, "--epochs", 2]
+    # Few steps: sooner or later two cells of a pool are so near to each other that rounding decides which one gets the
+    # gradient, and from there on trajectories part.
+    data = ["--images", 640, "--test-images", 500, "--epochs", 2]
     printed, files = [], []
     for name, run_it in {"dropin": environments.dropin(), "ort": environments.ort()}.items():
         printed.append(run_it(script, *data, "--output", tmp_path / name))
