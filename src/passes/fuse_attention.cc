@@ -237,31 +237,26 @@ class AttentionFuser {
     return (*dims)[row_axis].value.value_or(0) >= kFewRows;
   }
 
+  // Whether the product, if it is there, multiplies by `b` and lies as `of`.
+  static bool IsGradient(const std::optional<Product>& product, const View& b,
+                         const View& of, float alpha) {
+    return !product || (product->b == b && product->y.axes == of.axes &&
+                        AreClose(product->alpha, alpha));
+  }
+
   bool FitsBackward(const Attention& found) const {
     if (!found.HasGradient()) return true;
-    const View dy = found.dy();
-    const float alpha = found.scores.alpha;
+    const View q = found.q(), k = found.k(), v = found.v(), dy = found.dy();
     if (dy.axes != found.y.y.axes || !AreThere(found)) return false;
-    if (found.ds && (found.ds->b != found.v().Transposed() ||
-                     found.ds->alpha != 1 || (!found.dq && !found.dk))) {
-      return false;
+    if (!found.ds) {
+      // P' X may be any product: only the shape tells that X is dY.
+      return HaveOneShape(graph_, dy.value, found.y.y.value) &&
+             IsGradient(found.dv, dy, v, 1);
     }
-    if (found.dv && (found.dv->b != dy || found.dv->y.axes != found.v().axes ||
-                     found.dv->alpha != 1)) {
-      return false;
-    }
-    // Alone, P' X may be any product: only the shape tells that X is dY.
-    if (!found.ds && !HaveOneShape(graph_, dy.value, found.y.y.value)) {
-      return false;
-    }
-    if (found.dq &&
-        (found.dq->b != found.k() || found.dq->y.axes != found.q().axes ||
-         !AreClose(found.dq->alpha, alpha))) {
-      return false;
-    }
-    return !found.dk ||
-           (found.dk->b == found.q() && found.dk->y.axes == found.k().axes &&
-            AreClose(found.dk->alpha, alpha));
+    const float alpha = found.scores.alpha;
+    return found.ds->b == v.Transposed() && found.ds->alpha == 1 &&
+           (found.dq || found.dk) && IsGradient(found.dq, k, q, alpha) &&
+           IsGradient(found.dk, q, k, alpha) && IsGradient(found.dv, dy, v, 1);
   }
 
   // The first of the nodes that AttentionGrad stands for, where it will be.

@@ -186,6 +186,7 @@ TEST(GemmTest, ReluLetsNanThrough) {
 // A B that is packed once, for any number of rows.
 struct PackedCase {
   bool trans_a = false, trans_b = false, accumulate = false;
+  bool packs_used_k = false;  // and not the rest of k
   int64_t m = 0, n = 0, k = 0;
   // Of n and k, what is used.
   int64_t used_n = 0, used_k = 0;
@@ -211,7 +212,8 @@ void CheckPacked(const PackedCase& x, std::mt19937& generator) {
   const PackedGemm gemm(x.trans_b, x.n, x.k, ldb);
   Scratch packed(gemm.packed_bytes());
   for (int64_t i = gemm.panel_count() - 1; i >= 0; --i) {
-    gemm.PackPanels(b.data(), i, i + 1, packed.data());
+    gemm.PackPanels(b.data(), i, i + 1, packed.data(),
+                    x.packs_used_k ? x.used_k : kAllOfB);
   }
   gemm.Run({.m = x.m,
             .n = x.used_n,
@@ -251,6 +253,7 @@ PackedCase FromBits(uint32_t bits, int64_t m, int64_t n, int64_t k) {
   return {.trans_a = (bits & 1) != 0,
           .trans_b = (bits & 2) != 0,
           .accumulate = (bits & 4) != 0,
+          .packs_used_k = (bits & 32) != 0,
           .m = m,
           .n = n,
           .k = k,
@@ -282,6 +285,7 @@ TEST(PackedGemmTest, AgreesWithPlainLoopAcrossBlocks) {
     x.used_n = 33;
     for (const int64_t k : {100, 300, 799}) {
       x.used_k = k;
+      x.packs_used_k = !x.packs_used_k;
       CheckPacked(x, generator);
     }
   }

@@ -94,13 +94,9 @@ class AttentionKernel final : public Kernel {
 }  // namespace
 
 KernelChoice ChooseAttention(const KernelRequest& request) {
-  const std::string reason = AttentionHeads::WhyNot(request, 0);
+  const std::string reason =
+      AttentionHeads::WhyNot(request, 0, request.outputs[0].shape);
   if (!reason.empty()) return KernelChoice::Decline(reason);
-  const ops::MatrixStack y =
-      ops::ReadStack(request.node, request.outputs[0].shape, "permY");
-  if (y.column_stride != 1 && y.columns > 1) {
-    return KernelChoice::Decline("rows of the result with gaps");
-  }
   auto kernel = std::make_unique<AttentionKernel>(request);
   KernelChoice choice;
   choice.scratch_bytes = kernel->scratch_bytes();

@@ -49,6 +49,9 @@ class AttentionGradKernel final : public Kernel {
     }
     values_ = PackedGemm(true, s.keys(), s.width(), heads_.step(2));
     keys_ = PackedGemm(false, s.depth(), s.keys(), heads_.step(1));
+    const int64_t rows = heads_.most_block_rows();
+    query_rows_ = PackedGemm(false, s.depth(), rows, heads_.step(0));
+    dy_rows_ = PackedGemm(false, s.width(), rows, dy_.step());
     ChooseSlices(request.num_threads);
     PlaceScratch();
   }
@@ -90,10 +93,8 @@ class AttentionGradKernel final : public Kernel {
     keys_of_scores_at_ = layout.Add(heads_.packed_keys_bytes());
     values_at_ = layout.Add(values_.packed_bytes());
     keys_at_ = layout.Add(keys_.packed_bytes());
-    const int64_t rows = heads_.most_block_rows();
     rows_at_ = layout.Add(
-        std::max(PackedGemm(false, s.depth(), rows, 0).packed_bytes(),
-                 PackedGemm(false, s.width(), rows, 0).packed_bytes()));
+        std::max(query_rows_.packed_bytes(), dy_rows_.packed_bytes()));
     p_at_ = layout.Add(heads_.block_floats() * sizeof(float));
     ds_at_ = layout.Add(heads_.block_floats() * sizeof(float));
     part_bytes_ = layout.total();
@@ -171,13 +172,9 @@ class AttentionGradKernel final : public Kernel {
     const float* const dy =
         FloatsOf(context, 0) + dy_.Offset(head) + row * dy_.step();
     if (dv.data != nullptr) {
-      AddTransposed({.block = p,
-                     .rows = rows,
-                     .columns = columns,
-                     .b = dy,
-                     .b_step = dy_.step(),
-                     .b_columns = ColumnsOf(2)},
-                    dv, scratch + rows_at_);
+      PackAll(dy_rows_, dy, scratch + rows_at_, rows);
+      AddTransposed(dy_rows_, {.block = p, .rows = rows, .columns = columns},
+                    scratch + rows_at_, dv);
     }
     if (!wanted_[0] && !wanted_[1]) return;
     values_.Run({.m = rows,
@@ -206,38 +203,32 @@ class AttentionGradKernel final : public Kernel {
                  .ldc = dq.step});
     }
     if (dk.data != nullptr) {
-      AddTransposed(
-          {.block = ds,
-           .rows = rows,
-           .columns = columns,
-           .b = heads_.Operand(context, 0, head) + row * heads_.step(0),
-           .b_step = heads_.step(0),
-           .b_columns = ColumnsOf(1),
-           .alpha = heads_.alpha()},
-          dk, scratch + rows_at_);
+      PackAll(query_rows_,
+              heads_.Operand(context, 0, head) + row * heads_.step(0),
+              scratch + rows_at_, rows);
+      AddTransposed(query_rows_,
+                    {.block = ds,
+                     .rows = rows,
+                     .columns = columns,
+                     .alpha = heads_.alpha()},
+                    scratch + rows_at_, dk);
     }
   }
 
-  // A block of scores, rows x columns, and as many rows of another matrix.
-  struct TransposedProduct {
+  struct ScoreBlock {
     const float* block = nullptr;
     int64_t rows = 0;
     int64_t columns = 0;
-    const float* b = nullptr;
-    int64_t b_step = 0;
-    int64_t b_columns = 0;
     float alpha = 1;
   };
 
-  // sums[0, columns) += alpha block' B
-  void AddTransposed(const TransposedProduct& product, const Sums& sums,
-                     std::byte* packed_b) const {
-    const PackedGemm gemm(/*trans_b=*/false, product.b_columns, product.rows,
-                          product.b_step);
-    PackAll(gemm, product.b, packed_b);
-    gemm.Run({.m = product.columns,
-              .alpha = product.alpha,
-              .a = product.block,
+  // sums[0, columns) += alpha block' B, where B has the rows of the block.
+  void AddTransposed(const PackedGemm& gemm, const ScoreBlock& a,
+                     const std::byte* packed_b, const Sums& sums) const {
+    gemm.Run({.m = a.columns,
+              .k = a.rows,
+              .alpha = a.alpha,
+              .a = a.block,
               .a_row = 1,
               .a_k = heads_.score_step(),
               .packed_b = packed_b,
@@ -279,6 +270,8 @@ class AttentionGradKernel final : public Kernel {
   HeadMatrices gradients_[3];
   PackedGemm values_;  // dY V'
   PackedGemm keys_;    // dS K
+  // dS' Q and P' dY, for a block of rows.
+  PackedGemm query_rows_, dy_rows_;
   int64_t slices_ = 1;
   int64_t parts_ = 1;
   size_t keys_of_scores_at_ = 0;
@@ -295,13 +288,9 @@ class AttentionGradKernel final : public Kernel {
 }  // namespace
 
 KernelChoice ChooseAttentionGrad(const KernelRequest& request) {
-  const std::string reason = AttentionHeads::WhyNot(request, 1);
+  const std::string reason =
+      AttentionHeads::WhyNot(request, 1, request.inputs[0].info.shape);
   if (!reason.empty()) return KernelChoice::Decline(reason);
-  const ops::MatrixStack dy =
-      ops::ReadStack(request.node, request.inputs[0].info.shape, "permY");
-  if (dy.column_stride != 1 && dy.columns > 1) {
-    return KernelChoice::Decline("rows of dY with gaps");
-  }
   auto kernel = std::make_unique<AttentionGradKernel>(request);
   KernelChoice choice;
   choice.scratch_bytes = kernel->scratch_bytes();

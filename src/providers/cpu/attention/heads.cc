@@ -31,13 +31,16 @@ HeadMatrices ReadMask(const Shape& mask, const ops::AttentionStacks& sizes) {
 
 }  // namespace
 
-std::string AttentionHeads::WhyNot(const KernelRequest& request, size_t first) {
+std::string AttentionHeads::WhyNot(const KernelRequest& request, size_t first,
+                                   const Shape& y) {
   const TensorInfo& q = request.inputs[first].info;
   if (q.type != DataType::kFloat32) return DataTypeName(q.type);
   const ops::AttentionStacks s = ops::ReadAttention(
       request.node, q.shape, request.inputs[first + 1].info.shape,
       request.inputs[first + 2].info.shape);
-  const bool fits = HasWholeRows(s.q) && HasWholeRows(s.k) && HasWholeRows(s.v);
+  const bool fits = HasWholeRows(s.q) && HasWholeRows(s.k) &&
+                    HasWholeRows(s.v) &&
+                    HasWholeRows(ops::ReadStack(request.node, y, "permY"));
   if (!fits) return "rows with gaps";
   if (request.has_input(first + 3)) {
     const Shape& mask = request.inputs[first + 3].info.shape;
@@ -130,8 +133,9 @@ int64_t AttentionHeads::Probabilities(const KernelContext& context,
   return columns;
 }
 
-void PackAll(const PackedGemm& gemm, const float* b, std::byte* packed) {
-  gemm.PackPanels(b, 0, gemm.panel_count(), packed);
+void PackAll(const PackedGemm& gemm, const float* b, std::byte* packed,
+             int64_t k) {
+  gemm.PackPanels(b, 0, gemm.panel_count(), packed, k);
 }
 
 }  // namespace strop

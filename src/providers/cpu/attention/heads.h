@@ -39,8 +39,10 @@ class HeadMatrices {
 // inputs `first` and on.
 class AttentionHeads {
  public:
-  // Why there is no kernel for the request; empty if there is one.
-  static std::string WhyNot(const KernelRequest& request, size_t first);
+  // Why there is no kernel for the request; empty if there is one. `y`: the
+  // shape of Y, or dY.
+  static std::string WhyNot(const KernelRequest& request, size_t first,
+                            const Shape& y);
   AttentionHeads(const KernelRequest& request, size_t first);
 
   const ops::AttentionStacks& sizes() const { return sizes_; }
@@ -91,7 +93,8 @@ inline const float* FloatsOf(const KernelContext& context, size_t input) {
   return static_cast<const float*>(context.input(input).data());
 }
 
-// Packs all of B on this thread.
-void PackAll(const PackedGemm& gemm, const float* b, std::byte* packed);
+// Packs all panels of B, or their first `k` steps, on this thread.
+void PackAll(const PackedGemm& gemm, const float* b, std::byte* packed,
+             int64_t k = kAllOfB);
 
 }  // namespace strop

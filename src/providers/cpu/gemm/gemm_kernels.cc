@@ -574,13 +574,14 @@ void RunPanels(const GemmPlan& plan, int64_t index,
 
 // The panels of a block of k follow each other, then come those of the next.
 void PackPanels(const PackedGemmPlan& plan, const float* b, int64_t begin,
-                int64_t end, float* packed) {
+                int64_t end, int64_t k_end, float* packed) {
   const GemmProblem p = {.trans_b = plan.trans_b, .ldb = plan.ldb};
-  for (int64_t k = 0; k < plan.k; k += plan.kc) {
+  k_end = std::min(k_end, plan.k);
+  for (int64_t k = 0; k < k_end; k += plan.kc) {
     const int64_t kc = std::min(plan.kc, plan.k - k);
     for (int64_t i = begin; i < end; ++i) {
-      PackPanelOfB(p, b, k, kc, i * kNr, std::min(kNr, plan.n - i * kNr),
-                   packed + i * kc * kNr);
+      PackPanelOfB(p, b, k, std::min(kc, k_end - k), i * kNr,
+                   std::min(kNr, plan.n - i * kNr), packed + i * kc * kNr);
     }
     packed += plan.panels * kc * kNr;
   }

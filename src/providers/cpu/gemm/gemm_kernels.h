@@ -29,9 +29,10 @@ using GemmTileFunction = void (*)(const GemmPlan& plan, int64_t tile,
                                   std::byte* scratch);
 GemmTileFunction GetGemmTileFunction(GemmPath path);
 
-// Packs panels [begin, end) of B.
+// Packs panels [begin, end) of B, of which `k` steps are there.
 using PackFunction = void (*)(const PackedGemmPlan& plan, const float* b,
-                              int64_t begin, int64_t end, float* packed);
+                              int64_t begin, int64_t end, int64_t k,
+                              float* packed);
 PackFunction GetPackFunction();
 using PackedGemmFunction = void (*)(const PackedGemmPlan& plan,
                                     const PackedGemmOperands& operands);

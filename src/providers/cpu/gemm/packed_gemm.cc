@@ -30,8 +30,8 @@ size_t PackedGemm::packed_bytes() const {
 }
 
 void PackedGemm::PackPanels(const float* b, int64_t begin, int64_t end,
-                            std::byte* packed) const {
-  GetPackFunction()(plan_, b, begin, end, reinterpret_cast<float*>(packed));
+                            std::byte* packed, int64_t k) const {
+  GetPackFunction()(plan_, b, begin, end, k, reinterpret_cast<float*>(packed));
 }
 
 void PackedGemm::Run(const PackedGemmOperands& operands) const {

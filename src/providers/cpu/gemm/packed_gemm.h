@@ -13,14 +13,15 @@
 
 namespace strop {
 
+// Larger than any size: all columns, or steps of k, of B.
+inline constexpr int64_t kAllOfB = std::numeric_limits<int64_t>::max();
+
 // What is multiplied by a PackedGemm.
 struct PackedGemmOperands {
-  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-
   int64_t m = 0;
   // Only so many columns, and only so many steps of k, of what B has.
-  int64_t n = kAll;
-  int64_t k = kAll;
+  int64_t n = kAllOfB;
+  int64_t k = kAllOfB;
   float alpha = 1;
   // A is small, or was read just now: it is not packed. Elements from one row
   // to the next, and from one step of k to the next.
@@ -52,10 +53,11 @@ class PackedGemm {
   double flops(int64_t m) const;
 
   size_t packed_bytes() const;
-  // B is packed panel by panel: each may be packed by another thread.
+  // B is packed panel by panel: each may be packed by another thread. `k`: only
+  // so many steps of k are there, and will be used.
   int64_t panel_count() const { return plan_.panels; }
-  void PackPanels(const float* b, int64_t begin, int64_t end,
-                  std::byte* packed) const;
+  void PackPanels(const float* b, int64_t begin, int64_t end, std::byte* packed,
+                  int64_t k = kAllOfB) const;
 
   // On the calling thread. An element of C is summed in the same order,
   // whatever m is.
