@@ -46,7 +46,7 @@ struct GemmOperands {
   bool relu = false;
 };
 
-// How the work is done; GemmBlocking and these are for gemm_kernels.cc.
+// How the work is done; GemmBlocking and these are for the kernels.
 enum class GemmPath : uint8_t {
   // B in panels of a few vectors' columns; each element of A is broadcast.
   kPanels,

@@ -19,7 +19,7 @@
 // second, and C is written along its rows. What is packed next is far from the
 // processor as a rule; it is prefetched meanwhile, see Prefetcher.
 //
-// Dots: see DotTile. One row: see RunRow.
+// The other ways are in gemm_vectors.cc.
 #include "providers/cpu/gemm/gemm_kernels.h"
 
 #include <algorithm>
@@ -34,45 +34,12 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 // After highway.h:
+#include "providers/cpu/gemm/gemm-inl.h"
 #include "providers/cpu/simd/transpose-inl.h"
-#include "providers/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strop {
 namespace HWY_NAMESPACE {
-
-// Rows of a micro kernel, with two vectors to each: as many sums as there
-// are registers, less those for two vectors of B and one element of A.
-#if STROP_AVX512
-constexpr int kMr = 14;
-constexpr int64_t kKc = 256;
-constexpr int64_t kMc = 448;
-constexpr int64_t kNc = 2048;
-// Processors with AVX-512 have a second cache of 1 MB or more.
-constexpr int64_t kSweepMc = 112;
-constexpr int64_t kSweepNc = 1024;
-#elif HWY_TARGET == HWY_AVX2
-constexpr int kMr = 6;
-constexpr int64_t kKc = 256;
-constexpr int64_t kMc = 144;
-constexpr int64_t kNc = 2048;
-#elif HWY_TARGET == HWY_NEON
-constexpr int kMr = 12;
-constexpr int64_t kKc = 256;
-constexpr int64_t kMc = 144;
-constexpr int64_t kNc = 1024;
-#else
-constexpr int kMr = 4;
-constexpr int64_t kKc = 256;
-constexpr int64_t kMc = 64;
-constexpr int64_t kNc = 512;
-#endif
-#if !STROP_AVX512
-constexpr int64_t kSweepMc = 0;
-constexpr int64_t kSweepNc = 0;
-#endif
-constexpr int64_t kLanes = HWY_LANES(float);
-constexpr int64_t kNr = 2 * kLanes;
 
 GemmBlocking Blocking() {
   return {.mr = kMr,
@@ -86,15 +53,6 @@ GemmBlocking Blocking() {
 }
 
 constexpr int64_t kLineFloats = 16;  // of a cache line
-
-// Calls f with 0, ..., n - 1 as constants, without a loop.
-template <int n, class F>
-HWY_INLINE void Unroll(F f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) HWY_ATTR {
-    (f(std::integral_constant<int, i>()), ...);
-  }
-  (std::make_integer_sequence<int, n>());
-}
 
 // out[k][i] = in[k][i] for `rows` <= kNr values of i. Writes whole vectors;
 // what is too much is overwritten by the next k.
@@ -216,15 +174,6 @@ Prefetcher PrefetchB(const GemmProblem& p, const float* b, int64_t column,
                    : Prefetcher(b + k_begin * p.ldb + column, p.ldb, k, columns,
                                 OperandTurns(k));
 }
-
-// What happens to the sums on their way to memory.
-struct Store {
-  float alpha;
-  bool add_c;
-  const float* bias;  // at this column, or null
-  bool bias_is_scalar;
-  bool relu;
-};
 
 // C[0, mr) x [0, vectors * kLanes) = sums over k; `columns` < that many are
 // stored.
@@ -354,23 +303,6 @@ constexpr std::array<std::array<Micro, 2>, kMr> MicroKernels(
 constexpr std::array<std::array<std::array<Micro, 2>, kMr>, 2> kMicroKernels = {
     MicroKernels<false>(std::make_integer_sequence<int, kMr>()),
     MicroKernels<true>(std::make_integer_sequence<int, kMr>())};
-
-struct Tile {
-  int64_t row_begin, row_end, column_begin, column_end;
-};
-
-Tile TileOf(const GemmPlan& plan, int64_t index) {
-  const GemmProblem& p = plan.problem;
-  const int64_t row = index / plan.tile_columns;
-  const int64_t column = index % plan.tile_columns;
-  const int64_t panels = (p.n + kNr - 1) / kNr;
-  const auto begin_of_column = [&](int64_t i) {
-    return std::min(p.n, PartStart(panels, plan.tile_columns, i) * kNr);
-  };
-  return {PartStart(p.m, plan.tile_rows, row),
-          PartStart(p.m, plan.tile_rows, row + 1), begin_of_column(column),
-          begin_of_column(column + 1)};
-}
 
 // A part of A times a part of B.
 struct Block {
@@ -625,195 +557,6 @@ void RunPacked(const PackedGemmPlan& plan, const PackedGemmOperands& operands) {
   } while (k < k_end);
 }
 
-// --- Dot products
-
-#if HWY_TARGET == HWY_SCALAR
-void RunDots(const GemmPlan&, int64_t, const GemmOperands&, std::byte*) {}
-#else
-
-// The sums of the lanes of four vectors, as a vector of four.
-HWY_INLINE hn::Vec<Float4> SumLanesOf4(FloatVec v0, FloatVec v1, FloatVec v2,
-                                       FloatVec v3) {
-  const FloatTag d;
-  const hn::Repartition<double, FloatTag> d2;
-  // In each block of four lanes: two sums for each of the vectors.
-  const auto a = hn::BitCast(d2, hn::Add(hn::InterleaveLower(d, v0, v1),
-                                         hn::InterleaveUpper(d, v0, v1)));
-  const auto b = hn::BitCast(d2, hn::Add(hn::InterleaveLower(d, v2, v3),
-                                         hn::InterleaveUpper(d, v2, v3)));
-  const auto sums = hn::Add(hn::BitCast(d, hn::InterleaveLower(d2, a, b)),
-                            hn::BitCast(d, hn::InterleaveUpper(d2, a, b)));
-#if HWY_MAX_BYTES == 64
-  const hn::Half<FloatTag> half;
-  const hn::Half<decltype(half)> quarter;
-  const auto s = hn::Add(hn::LowerHalf(half, sums), hn::UpperHalf(half, sums));
-  return hn::Add(hn::LowerHalf(quarter, s), hn::UpperHalf(quarter, s));
-#elif HWY_MAX_BYTES == 32
-  const hn::Half<FloatTag> half;
-  return hn::Add(hn::LowerHalf(half, sums), hn::UpperHalf(half, sums));
-#else
-  return sums;
-#endif
-}
-
-HWY_INLINE void StoreDots(hn::Vec<Float4> sums, float* c, int64_t columns,
-                          const Store& store) {
-  const Float4 d;
-  // At the edge the detour over a buffer keeps one way of computing.
-  HWY_ALIGN float edge_c[4] = {};
-  HWY_ALIGN float edge_bias[4] = {};
-  const float* bias = store.bias;
-  float* to = c;
-  if (columns < 4) {
-    to = edge_c;
-    if (store.add_c) std::copy(c, c + columns, edge_c);
-    if (bias != nullptr && !store.bias_is_scalar) {
-      std::copy(bias, bias + columns, edge_bias);
-      bias = edge_bias;
-    }
-  }
-  sums = hn::Mul(sums, hn::Set(d, store.alpha));
-  if (store.add_c) sums = hn::Add(sums, hn::LoadU(d, to));
-  if (bias != nullptr) {
-    sums = hn::Add(
-        sums, store.bias_is_scalar ? hn::Set(d, *bias) : hn::LoadU(d, bias));
-  }
-  if (store.relu) {
-    sums = hn::IfThenZeroElse(hn::Lt(sums, hn::Zero(d)), sums);
-  }
-  hn::StoreU(sums, d, to);
-  if (columns < 4) std::copy(edge_c, edge_c + columns, c);
-}
-
-// Rows of A times four rows of the transposed B, all read along k. Where
-// there are fewer than four, the last is repeated and not stored.
-template <int rows>
-void DotTile(const GemmProblem& p, const float* a, const float* b, float* c,
-             int64_t columns, const Store& store) {
-  const FloatTag d;
-  FloatVec sum[rows][4];
-  Unroll<rows>([&](auto i) HWY_ATTR {
-    Unroll<4>([&](auto j) HWY_ATTR { sum[i][j] = hn::Zero(d); });
-  });
-  const float* b_row[4];
-  Unroll<4>([&](auto j) HWY_ATTR {
-    b_row[j] = b + std::min<int64_t>(j, columns - 1) * p.ldb;
-  });
-  const auto step = [&](auto load, int64_t k) HWY_ATTR {
-    FloatVec column[4];
-    Unroll<4>([&](auto j) HWY_ATTR { column[j] = load(b_row[j] + k); });
-    Unroll<rows>([&](auto i) HWY_ATTR {
-      const auto row = load(a + i * p.lda + k);
-      Unroll<4>([&](auto j) HWY_ATTR {
-        sum[i][j] = hn::MulAdd(row, column[j], sum[i][j]);
-      });
-    });
-  };
-  int64_t k = 0;
-  for (; k + kLanes <= p.k; k += kLanes) {
-    step([d](const float* at) HWY_ATTR { return hn::LoadU(d, at); }, k);
-  }
-  if (k < p.k) {
-    const size_t rest = static_cast<size_t>(p.k - k);
-    step([=](const float* at) HWY_ATTR { return LoadTail(d, at, rest); }, k);
-  }
-  Unroll<rows>([&](auto i) HWY_ATTR {
-    StoreDots(SumLanesOf4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]),
-              c + i * p.ldc, columns, store);
-  });
-}
-
-void RunDots(const GemmPlan& plan, int64_t index, const GemmOperands& operands,
-             std::byte*) {
-  const GemmProblem& p = plan.problem;
-  const Tile tile = TileOf(plan, index);
-  Store store = {.alpha = p.alpha,
-                 .add_c = operands.accumulate,
-                 .bias = nullptr,
-                 .bias_is_scalar = plan.exchanged,
-                 .relu = operands.relu};
-  constexpr int kRows = kMr >= 12 ? 4 : 2;  // what the registers hold
-  for (int64_t j = tile.column_begin; j < tile.column_end; j += 4) {
-    const int64_t columns = std::min<int64_t>(4, tile.column_end - j);
-    const float* b = operands.b + j * p.ldb;
-    if (operands.bias != nullptr) {
-      store.bias = operands.bias + (plan.exchanged ? 0 : j);
-    }
-    int64_t i = tile.row_begin;
-    for (; i + kRows <= tile.row_end; i += kRows) {
-      DotTile<kRows>(p, operands.a + i * p.lda, b, operands.c + i * p.ldc + j,
-                     columns, store);
-    }
-    for (; i < tile.row_end; ++i) {
-      DotTile<1>(p, operands.a + i * p.lda, b, operands.c + i * p.ldc + j,
-                 columns, store);
-    }
-  }
-}
-#endif  // HWY_TARGET != HWY_SCALAR
-
-// --- One row
-
-// c[0, n) += a[0] b[0][0, n) + ... + a[steps - 1] b[steps - 1][0, n)
-template <int steps>
-void AddRows(const float* a, int64_t a_k, float alpha, const float* b,
-             int64_t ldb, float* HWY_RESTRICT c, int64_t n) {
-  const FloatTag d;
-  FloatVec factor[steps];
-  Unroll<steps>([&](auto i)
-                    HWY_ATTR { factor[i] = hn::Set(d, alpha * a[i * a_k]); });
-  const auto add = [&](FloatVec sum, auto load) HWY_ATTR {
-    Unroll<steps>([&](auto i) HWY_ATTR {
-      sum = hn::MulAdd(factor[i], load(b + i * ldb), sum);
-    });
-    return sum;
-  };
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) {
-    const auto sum = add(hn::LoadU(d, c + j), [=](const float* row) HWY_ATTR {
-      return hn::LoadU(d, row + j);
-    });
-    hn::StoreU(sum, d, c + j);
-  }
-  if (j < n) {
-    const size_t rest = static_cast<size_t>(n - j);
-    const auto sum = add(LoadTail(d, c + j, rest),
-                         [=](const float* row)
-                             HWY_ATTR { return LoadTail(d, row + j, rest); });
-    StoreTail(sum, d, c + j, rest);
-  }
-}
-
-// A large B is read once, row by row, which is what prefetching is made for;
-// C stays in the first cache meanwhile.
-void RunRow(const GemmPlan& plan, int64_t index, const GemmOperands& operands,
-            std::byte*) {
-  constexpr int kSteps = 8;
-  const GemmProblem& p = plan.problem;
-  const Tile tile = TileOf(plan, index);
-  const int64_t a_k = p.trans_a ? p.lda : 1;
-  for (int64_t j = tile.column_begin; j < tile.column_end; j += plan.nc) {
-    const int64_t n = std::min(plan.nc, tile.column_end - j);
-    float* c = operands.c + j;
-    if (!operands.accumulate) std::fill_n(c, n, 0.0f);
-    int64_t k = 0;
-    for (; k + kSteps <= p.k; k += kSteps) {
-      AddRows<kSteps>(operands.a + k * a_k, a_k, p.alpha,
-                      operands.b + k * p.ldb + j, p.ldb, c, n);
-    }
-    for (; k < p.k; ++k) {
-      AddRows<1>(operands.a + k * a_k, a_k, p.alpha, operands.b + k * p.ldb + j,
-                 p.ldb, c, n);
-    }
-    for (int64_t i = 0; i < n && operands.bias != nullptr; ++i) {
-      c[i] += operands.bias[plan.exchanged ? 0 : j + i];
-    }
-    for (int64_t i = 0; i < n && operands.relu; ++i) {
-      c[i] = c[i] < 0 ? 0 : c[i];
-    }
-  }
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace strop
 HWY_AFTER_NAMESPACE();
@@ -823,8 +566,6 @@ namespace strop {
 namespace {
 HWY_EXPORT(Blocking);
 HWY_EXPORT(RunPanels);
-HWY_EXPORT(RunDots);
-HWY_EXPORT(RunRow);
 HWY_EXPORT(PackPanels);
 HWY_EXPORT(RunPacked);
 }  // namespace
@@ -837,9 +578,9 @@ GemmTileFunction GetGemmTileFunction(GemmPath path) {
   GetGemmBlocking();
   switch (path) {
     case GemmPath::kDots:
-      return &HWY_DYNAMIC_DISPATCH(RunDots);
+      return GetDotsFunction();
     case GemmPath::kRow:
-      return &HWY_DYNAMIC_DISPATCH(RunRow);
+      return GetRowFunction();
     default:
       return &HWY_DYNAMIC_DISPATCH(RunPanels);
   }

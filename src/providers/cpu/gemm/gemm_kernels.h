@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between gemm.cc, which plans, and gemm_kernels.cc, which is compiled once
-// per instruction set.
+// Between gemm.cc, which plans, and gemm_kernels.cc and gemm_vectors.cc, which
+// are compiled once per instruction set.
 #pragma once
 
 #include "providers/cpu/gemm/gemm.h"
@@ -28,6 +28,9 @@ using GemmTileFunction = void (*)(const GemmPlan& plan, int64_t tile,
                                   const GemmOperands& operands,
                                   std::byte* scratch);
 GemmTileFunction GetGemmTileFunction(GemmPath path);
+// Those of gemm_vectors.cc, once an instruction set is chosen.
+GemmTileFunction GetDotsFunction();
+GemmTileFunction GetRowFunction();
 
 // Packs panels [begin, end) of B, of which `k` steps are there.
 using PackFunction = void (*)(const PackedGemmPlan& plan, const float* b,
